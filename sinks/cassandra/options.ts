@@ -13,13 +13,13 @@ export const sinkOptions = Type.Object({
     secret: true,
     environment: 'SVC_WIDECOLUMN_URL',
     allowed: 'a URL such as cassandra://host:9042,host:9042/keyspace?dc=datacenter1',
-    description: 'The Cassandra cluster and the keyspace that messages are stored in: contact points, and the nearest data center.',
+    description: 'Contact points, keyspace and nearest data center.',
   }),
   user: Type.Optional(Type.String({ minLength: 1, description: 'Role to log in as; overrides the one in the URL.' })),
   password: Type.Optional(Type.String({ minLength: 1, secret: true, description: "That role's password." })),
   tls: Type.Boolean({
     default: false,
-    description: "Encrypt connections, and verify the nodes' certificates; implied by `ca_file`, `cert_file` and `key_file`.",
+    description: 'Encrypt connections; implied by `ca_file`, `cert_file` and `key_file`.',
   }),
   caFile: Type.Optional(Type.String({ minLength: 1, description: "CA of the nodes' certificates, as PEM, instead of the system's." })),
   certFile: Type.Optional(Type.String({ minLength: 1, description: 'Client certificate (mutual TLS), as PEM.' })),
@@ -36,14 +36,13 @@ export const sinkOptions = Type.Object({
   }),
   serialConsistency: Type.Enum([...serialConsistencyNames], {
     default: 'SERIAL',
-    description:
-      'Consistency with which logs and formats are registered. `LOCAL_SERIAL` only if all writers of the keyspace use the same data center.',
+    description: 'Consistency of registrations; `LOCAL_SERIAL` only if all writers use one data center.',
   }),
   replication: Type.String({
     default: "{'class': 'SimpleStrategy', 'replication_factor': 1}",
     pattern: "^\\{( *'[A-Za-z0-9_.-]+' *: *('[A-Za-z0-9_./-]+'|[0-9]+) *,?)+ *\\}$",
     allowed: "a map of CQL such as {'class': 'NetworkTopologyStrategy', 'datacenter1': 3}",
-    description: 'Replication of the keyspace when it is created. An existing keyspace keeps its own.',
+    description: 'Replication of a keyspace that is created.',
   }),
   bucketDays: Type.Integer({
     default: 1,
@@ -55,30 +54,29 @@ export const sinkOptions = Type.Object({
     default: 0,
     minimum: 0,
     maximum: 36_500,
-    description: 'Days of messages to keep besides the current one; older partitions are deleted. 0 keeps all.',
+    description: 'Days of messages to keep besides the current one; 0 keeps all.',
   }),
   publisherIndex: Type.Boolean({
     default: true,
-    description:
-      "Index the tables by publisher, so that one thing's messages are found without reading those of its whole channel. The nodes then take two thirds more time for each row. An existing index stays.",
+    description: "Index by publisher, so that one thing's messages are found at once; rows then cost the nodes two thirds more time.",
   }),
   requestsInFlightMax: Type.Integer({
     default: 256,
     minimum: 4,
     maximum: 2_000,
-    description: 'Most requests that one worker has in flight; halved for a while after a time-out or an overload.',
+    description: 'Most requests of one worker in flight; halved for a while after an overload.',
   }),
   connectTimeoutMs: Type.Integer({
     default: 5_000,
     minimum: 100,
     maximum: 120_000,
-    description: 'Milliseconds to wait for a connection to a node before the next one is tried.',
+    description: 'Milliseconds after which the next node is tried.',
   }),
   requestTimeoutMs: Type.Integer({
     default: 12_000,
     minimum: 500,
     maximum: 600_000,
-    description: 'Milliseconds after which an unanswered request fails and its connection is closed; its batch is written again.',
+    description: 'Milliseconds after which a request fails; its batch is written again.',
   }),
   ...formatOptions,
 })

@@ -8,13 +8,13 @@ export const sinkOptions = Type.Object({
     pattern: '^https?://.',
     environment: 'SVC_TIMESERIES_URL',
     allowed: 'a URL such as http://host:8086/?org=plant&bucket=messages',
-    description: 'The InfluxDB server, the organisation, and the bucket that messages are stored in, which is created if it is missing.',
+    description: 'Server, organisation and bucket, which is created if it is missing.',
   }),
   token: Type.String({
     minLength: 1,
     secret: true,
     environment: 'SVC_TIMESERIES_TOKEN',
-    description: 'API token with read and write permission on the bucket and on the one next to it, whose name ends in `_sluice`.',
+    description: 'API token that may read and write the bucket and `<bucket>_sluice`.',
   }),
   caFile: Type.Optional(Type.String({ minLength: 1, description: "CA of the server's certificate, as PEM, instead of the system's." })),
   certFile: Type.Optional(Type.String({ minLength: 1, description: 'Client certificate (mutual TLS), as PEM.' })),
@@ -23,7 +23,7 @@ export const sinkOptions = Type.Object({
     default: 30_000,
     minimum: 500,
     maximum: 600_000,
-    description: 'Milliseconds after which an unanswered request fails; its batch is written again.',
+    description: 'Milliseconds after which a request fails; its batch is written again.',
   }),
   bodyBytes: Type.Integer({
     default: 256 * 1024,
@@ -40,15 +40,13 @@ export const sinkOptions = Type.Object({
   ...formatOptions,
   formatsMax: Type.Integer({
     ...formatOptions.formatsMax,
-    description:
-      'Most JSON formats in the whole store, each a measurement. A message with another format becomes a dead letter (rule `format-limit`).',
+    description: 'Most JSON formats in the store, each a measurement; a further one is a dead letter (`format-limit`).',
   }),
   retentionDays: Type.Integer({
     default: 0,
     minimum: 0,
     maximum: 36_500,
-    description:
-      'Days that the bucket keeps. 0 keeps everything in a bucket that is created, and does not change an existing bucket. Any other number also sets the retention of an existing bucket.',
+    description: 'Days that the bucket keeps; 0 keeps all, and leaves an existing bucket as it is.',
   }),
 })
 export type SinkOptions = Static<typeof sinkOptions>

@@ -13,15 +13,14 @@ export const sinkOptions = Type.Object({
     secret: true,
     environment: 'SVC_DOCUMENT_URL',
     allowed: allowedUrl,
-    description:
-      'The MongoDB database that messages are stored in. Its parameters `w`, `journal`, `retryWrites` and `readPreference` have no effect.',
+    description: 'The MongoDB database that messages are stored in.',
   }),
   user: Type.Optional(Type.String({ minLength: 1, description: 'User to log in as; overrides the one in the URL.' })),
   password: Type.Optional(Type.String({ minLength: 1, secret: true, description: "That user's password." })),
   caFile: Type.Optional(
     Type.String({
       minLength: 1,
-      description: "CA of the servers' certificates, as PEM, instead of the system's. Enables TLS.",
+      description: "CA of the servers' certificates, as PEM; enables TLS.",
     }),
   ),
   certFile: Type.Optional(Type.String({ minLength: 1, description: 'Client certificate (mutual TLS), as PEM.' })),
@@ -29,44 +28,41 @@ export const sinkOptions = Type.Object({
   ...formatOptions,
   formatsMax: Type.Integer({
     ...formatOptions.formatsMax,
-    description:
-      'Most JSON formats in the whole store, each a collection. A message with another format becomes a dead letter (rule `format-limit`).',
+    description: 'Most JSON formats in the store, each a collection; a further one is a dead letter (`format-limit`).',
   }),
   writeConcern: Type.String({
     default: 'majority',
     pattern: '^(?!0+$)[A-Za-z0-9_.-]{1,64}$',
     allowed: '`majority`, a number of members from 1, or the name of a write concern of the replica set',
-    description:
-      'How many members must have a row before it counts as stored. With less than a majority, rows are lost if the primary fails.',
+    description: 'How many members must have a row; with less than a majority rows are lost if the primary fails.',
   }),
   journal: Type.Boolean({
     default: true,
-    description: 'A row counts as stored only when it is in the journal on disk, not just in memory.',
+    description: 'Whether a row must be in the journal on disk to count as stored.',
   }),
   writesInFlight: Type.Integer({
     default: 4,
     minimum: 1,
     maximum: 64,
-    description: 'Inserts of one worker that are in flight at once; each has at most 1,000 rows.',
+    description: 'Inserts of one worker in flight, of at most 1,000 rows each.',
   }),
   requestTimeoutMs: Type.Integer({
     default: 30_000,
     minimum: 500,
     maximum: 600_000,
-    description: 'Milliseconds after which an unanswered request fails; its batch is written again.',
+    description: 'Milliseconds after which a request fails; its batch is written again.',
   }),
   connectTimeoutMs: Type.Integer({
     default: 5_000,
     minimum: 100,
     maximum: 120_000,
-    description: 'Milliseconds to wait for a server that accepts writes, and for a connection to it.',
+    description: 'Milliseconds to wait for a server that accepts writes.',
   }),
   retentionDays: Type.Integer({
     default: 0,
     minimum: 0,
     maximum: 36_500,
-    description:
-      'Days of messages to keep, by the time of a record and the creation time of a document; older ones are deleted. 0 keeps all.',
+    description: 'Days of messages to keep; 0 keeps all.',
   }),
 })
 export type SinkOptions = Static<typeof sinkOptions>

@@ -71,10 +71,11 @@ function schemaOf(name: string, roles: Roles): TObject {
 /** The roles of the documents; the sections `store` of other stores are on the stores' pages. */
 const documented = ['up', 'api', 'ingest', 'writer relational', 'reader relational']
 
-/** The row of an option, and the roles that have it with the same cells. */
+/** The row of an option, and its default in each of the roles that have it. */
 interface SharedRow {
   readonly cells: readonly string[]
-  readonly roles: string[]
+  /** By role, without its store. */
+  readonly defaults: Map<string, string>
 }
 
 /** A heading and a table for each section; options without a section come first. */
@@ -82,9 +83,10 @@ function sectionTables(roles: Roles): string {
   const rows = new Map<string, SharedRow>()
   for (const name of documented) {
     for (const cells of optionRows(roles[name]!)) {
-      const row = rows.get(cells.join()) ?? { cells, roles: [] }
-      row.roles.push(name.split(' ')[0]!)
-      rows.set(cells.join(), row)
+      const key = cells.toSpliced(3, 1).join()
+      const row = rows.get(key) ?? { cells, defaults: new Map() }
+      row.defaults.set(name.split(' ')[0]!, cells[3]!)
+      rows.set(key, row)
     }
   }
   const sections = Map.groupBy(rows.values(), ({ cells }) => /^`(\w+)\./.exec(cells[0]!)?.[1] ?? '')
@@ -94,17 +96,20 @@ function sectionTables(roles: Roles): string {
     .join('\n\n')
 }
 
+/** A default that is not the same for all roles is given for each. */
+function defaultsOf({ defaults }: SharedRow): string {
+  const roles = Map.groupBy(defaults.keys(), role => defaults.get(role)!)
+  return [...roles].map(([value, of]) => (roles.size === 1 ? value : `${value} (${of.join(', ')})`)).join(', ')
+}
+
 /** The roles stand above the table if they are the same for all rows, else in a column. */
 function sectionTable(rows: readonly SharedRow[]): string {
-  const rolesOf = ({ roles }: SharedRow): string => (roles.length === documented.length ? 'all' : roles.join(', '))
-  if (new Set(rows.map(rolesOf)).size === 1)
-    return `Roles: ${rolesOf(rows[0]!)}.\n\n${markdownTable(
-      optionHead,
-      rows.map(({ cells }) => cells),
-    )}`
+  const rolesOf = ({ defaults }: SharedRow): string => (defaults.size === documented.length ? 'all' : [...defaults.keys()].join(', '))
+  const cellsOf = (row: SharedRow): string[] => row.cells.toSpliced(3, 1, defaultsOf(row))
+  if (new Set(rows.map(rolesOf)).size === 1) return `Roles: ${rolesOf(rows[0]!)}.\n\n${markdownTable(optionHead, rows.map(cellsOf))}`
   return markdownTable(
     optionHead.toSpliced(4, 0, 'Roles'),
-    rows.map(row => row.cells.toSpliced(4, 0, rolesOf(row))),
+    rows.map(row => cellsOf(row).toSpliced(4, 0, rolesOf(row))),
   )
 }
 
