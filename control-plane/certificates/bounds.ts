@@ -16,13 +16,13 @@ export interface OwnerBounds {
 
 export interface Bounds {
   /** @param things one for each further certificate @throws HttpError `conflict` if a thing has too many, `too_many_requests` if the owner has */
-  demandRoom(queries: Queries, owner: UserId, things: readonly ThingId[]): Promise<void>
+  demandCapacity(queries: Queries, owner: UserId, things: readonly ThingId[]): Promise<void>
   /**
    * Counts certificates before an authority elsewhere is asked for them, in a transaction of its own: what it signs may end in its CRL, whatever becomes of
    * the request. Requests of one owner wait for each other here, so together they stay within the bounds.
    *
    * @param ids one for each request: whoever stores or discards the certificates deletes these rows of `certificates_in_signing`, also if this throws
-   * @throws HttpError as `demandRoom`
+   * @throws HttpError as `demandCapacity`
    */
   reserve(owner: UserId, requests: readonly IssueRequest[], ids: readonly string[]): Promise<void>
 }
@@ -72,7 +72,7 @@ interface Parts extends OwnerBounds {
 }
 
 export function openBounds({ database, authority, validMax, revokedMax }: Parts): Bounds {
-  const demandRoom: Bounds['demandRoom'] = async (queries, owner, things) => {
+  const demandCapacity: Bounds['demandCapacity'] = async (queries, owner, things) => {
     const [refusal] = await queries.query<Refusal>(refusalSql, [owner, authority, things, validMax, revokedMax])
     const { is_full: isFull, crl_wait: crlWait, valid_wait: validWait } = refusal!
     if (isFull) {
@@ -90,13 +90,13 @@ export function openBounds({ database, authority, validMax, revokedMax }: Parts)
   }
 
   return {
-    demandRoom,
+    demandCapacity,
 
     reserve: (owner, requests, ids) =>
       database.transaction(async transaction => {
         await transaction.query(lockOwnerSql, [owner])
         const things = requests.map(({ thing }) => thing)
-        await demandRoom(transaction, owner, things)
+        await demandCapacity(transaction, owner, things)
         const asked = requests.map(({ thing, ttlSeconds }, nth) => ({ id: ids[nth], thing, seconds: ttlSeconds }))
         await transaction.query(reserveSql, [owner, authority, JSON.stringify(asked)])
       }),

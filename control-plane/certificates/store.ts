@@ -186,7 +186,7 @@ export function openCertificates({ database, writes, authority, newCsrs, validMa
     if (locked.length < new Set(things).size) throw new HttpError('forbidden')
     // What is reserved was within the bounds, and counts until it is stored.
     if (isElsewhere) await write.query(storedSql, [reserved])
-    else await bounds.demandRoom(write, owner, things)
+    else await bounds.demandCapacity(write, owner, things)
     for (const { serial, thing, certificate, expiresAt } of issued) {
       await write.query(insertSql, [serial, thing, authority.name, certificate, expiresAt.toISOString()])
       write.note('certificate.issue', [thing, serial])

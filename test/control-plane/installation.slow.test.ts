@@ -172,7 +172,7 @@ describeOnDatabases('start', database => {
     const names = (await readdir(migrations.folder)).map(name => basename(name, '.sql')).filter(name => name >= '0032')
     for (const name of names.toSorted().toReversed()) {
       const [, down = ''] = (await readFile(join(migrations.folder, `${name}.sql`), 'utf8')).split('-- Down Migration')
-      await database().execute(down.replaceAll('ALTER TABLE ', 'ALTER TABLE control_plane.'))
+      await database().execute(down.replaceAll(/ALTER TABLE |DROP (?:TABLE|INDEX|SEQUENCE) /g, '$&control_plane.'))
       await database().query('DELETE FROM control_plane.migrations WHERE name = $1', [name])
     }
     // As it was stored before: the whole answer to a repeated request.

@@ -32,8 +32,8 @@ test('errors that would stop the start later are faults of the options, all repo
     expect.stringMatching(/workers\.memory_bytes: queues and batches add up to/),
     expect.stringMatching(/ingest\.payload_bytes_max: .*message\.payload_bytes of 262144/),
     expect.stringMatching(/policies\.store: .*leave it at relational, or start `\.\/sluice api`/),
-    expect.stringMatching(/certificates\.backend: .*leave it at builtin, or start `\.\/sluice api`/),
     expect.stringMatching(/admin\.email: is not an email/),
+    expect.stringMatching(/certificates\.vault\.token: is needed/),
     expect.stringMatching(/provision\.password: is missing/),
   ])
 })

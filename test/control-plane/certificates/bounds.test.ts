@@ -4,6 +4,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { type Answer, call } from '../../up/operator.ts'
 import { describeOnDatabases, openPlatform, type Platform, type User } from '../platform.ts'
 import { ownCertificates } from './certificates-options.ts'
+import { readCrl } from './openssl.ts'
 
 describeOnDatabases('bounds of an owner', database => {
   let platform: Platform
@@ -66,5 +67,24 @@ describeOnDatabases('bounds of an owner', database => {
     await database().query('UPDATE control_plane.certificates SET expires_at = now() WHERE thing = $1', [second])
     expect((await issue()).status).toBe(201)
     expect((await issue()).status).toBe(429)
+  })
+
+  test('the CRL names a revoked certificate until a week after it expires, and its row is removed a month after', async () => {
+    const { json } = await issue()
+    const serial = String(json!['Serial'])
+    await ask(owner, 'DELETE', `/certs/${thing}`)
+    const sql = 'UPDATE control_plane.certificates SET expires_at = now() - $2::interval WHERE serial = $1'
+    // Each time another revocation, or the CRL would be the one of before for an hour.
+    const isNamed = async (age: string): Promise<boolean> => {
+      await database().query(sql, [serial, age])
+      await issue({ thing_id: await makeThing(owner) }).then(async ({ json }) => ask(owner, 'DELETE', `/certs/${String(json!['ThingID'])}`))
+      await database().query('DELETE FROM control_plane.certificates WHERE owner = $1 AND serial <> $2', [owner.id, serial])
+      const der = Buffer.from(await (await fetch(`${platform.url}/certs/crl`)).arrayBuffer())
+      return (await readCrl(der)).serials.includes(serial)
+    }
+    const isKept = async (): Promise<boolean> =>
+      (await database().query('SELECT FROM control_plane.certificates WHERE serial = $1', [serial])).length > 0
+    expect([await isNamed('0 s'), await isNamed('167 hours'), await isNamed('169 hours')]).toEqual([true, true, false])
+    expect([await isNamed('29 days'), await isKept(), await isNamed('31 days'), await isKept()]).toEqual([false, true, false, false])
   })
 })

@@ -28,6 +28,10 @@ export interface VaultStandIn {
   readonly root: string
   /** How it answers: as usual, as sealed (API "HTTP status codes", 503), not at all, or with something that no Vault answers. */
   behaves(as: Behaviour): void
+  /** Resolves when that many requests were left without an answer, as `silent`. */
+  silence(count: number): Promise<void>
+  /** Closes every connection, so that none waits any longer. */
+  disconnect(): void
   /** Requests to sign wait from now on until `release`; `arrived` resolves when that many are waiting. */
   hold(count?: number): { readonly arrived: Promise<void>; readonly release: () => void }
   setRole(role: Partial<VaultRole>): void
@@ -105,6 +109,8 @@ export async function startVaultStandIn(): Promise<VaultStandIn> {
   let validToken = token
   let tokenLife = { ttl: 0, creation_ttl: 0 }
   let behaviour: Behaviour = 'usual'
+  let unanswered = 0
+  let onUnanswered = (): void => undefined
   let held = (): Promise<void> => Promise.resolve()
   let crlNumber = 1_000
   /** By serial, when it was revoked. */
@@ -204,7 +210,10 @@ export async function startVaultStandIn(): Promise<VaultStandIn> {
   }
 
   const server = createServer((request, response) => {
-    if (behaviour === 'silent') return
+    if (behaviour === 'silent') {
+      unanswered++
+      return onUnanswered()
+    }
     if (behaviour === 'strange') response.end('{"data": {"certificate": "none"}}')
     else
       void answer(request).then(({ status, body }) => {
@@ -222,6 +231,11 @@ export async function startVaultStandIn(): Promise<VaultStandIn> {
     role: roleName,
     root: root.toString('pem'),
     behaves: as => void (behaviour = as),
+    silence: count =>
+      new Promise(resolve => {
+        onUnanswered = () => void (unanswered >= count && resolve())
+        onUnanswered()
+      }),
     setToken: (renewed = token) => void (validToken = renewed),
     setTokenLife: (ttl, creationTtl) => void (tokenLife = { ttl, creation_ttl: creationTtl }),
     hold(count = 1) {
@@ -235,6 +249,7 @@ export async function startVaultStandIn(): Promise<VaultStandIn> {
     },
     setRole: changed => void (role = { ...usualRole, ...changed }),
     valid: () => [...issued].flatMap(([serial, revokedAt]) => (revokedAt === undefined ? [serial] : [])),
+    disconnect: () => server.closeAllConnections(),
     async stop() {
       server.closeAllConnections()
       await once(server.close(), 'close')
