@@ -40,7 +40,7 @@ export interface Authority {
    */
   crl(): Promise<Buffer>
   /** For an authority that can be lost without a fault of its own. @throws if it is, or will be soon: with what to do */
-  check?(): Promise<void>
+  readonly check?: () => Promise<void>
   close(): Promise<void>
 }
 

@@ -116,7 +116,7 @@ describeOnDatabases('issuing', database => {
     certificates = open(authority, 3)
     const failing = (): Promise<unknown> => certificates.issuing(by(), [request()], () => Promise.reject(new Error('the mapping failed')))
     const outcomes = await Promise.allSettled(Array.from({ length: 8 }, failing))
-    expect(outcomes.map(one => (one as PromiseRejectedResult).reason.code ?? 'failed').sort()).toEqual([
+    expect(outcomes.map(one => String((one as PromiseRejectedResult).reason.code ?? 'failed')).toSorted()).toEqual([
       ...Array<string>(3).fill('failed'),
       ...Array<string>(5).fill('too_many_requests'),
     ])
