@@ -3,6 +3,7 @@
 import { type Static, Type } from 'typebox'
 import { loggingOptions } from './config/logging-options.ts'
 import { loadOptions, noteFault, type OptionFault, type OptionSources, withFaults } from './config/options/options.ts'
+import { processOptions } from './config/process-options.ts'
 import { environmentOption, knownSecretFaults } from './config/production.ts'
 import { certificatesFaults, certificatesOptions } from './control-plane/certificates/options.ts'
 import { adminFaults, adminOptions, auditOptions, tokensOptions, usersOptions } from './control-plane/options.ts'
@@ -47,6 +48,7 @@ export const upOptions = Type.Object({
   reader: readerOptions,
   live: liveOptions,
   logging: loggingOptions,
+  process: processOptions,
 })
 /** With what the section `provision` and the layout file come to, and without the servers that `up` does not ask. */
 export type UpOptions = Static<typeof upOptions> & {

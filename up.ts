@@ -54,7 +54,7 @@ const topic = 'messages'
 /** A safety net: a revoked grant is dropped from the cache at once. */
 const accessLifetimeMs = 5_000
 const accessEntriesMax = 100_000
-/** Parts of the five seconds that a stop may take: for running requests, and then for messages that the writer has read. */
+/** Parts of the time that a stop may take: for running requests, and then for messages that the writer has read. */
 const requestDrainMsMax = 1_500
 const writerDrainMsMax = 2_000
 const maintenanceIntervalMs = 6 * 3600 * 1000
@@ -66,7 +66,7 @@ const maintenanceIntervalMs = 6 * 3600 * 1000
  */
 export async function up(options: UpOptions, version: string): Promise<void> {
   const logger = openLogger(options.logging)
-  await runProcess(logger, scope => serve(options, version, logger, scope))
+  await runProcess(logger, options.process, scope => serve(options, version, logger, scope))
 }
 
 /** Opens every component in order of dependency, and resolves when the platform should stop. */

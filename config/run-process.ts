@@ -4,6 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { unlessAborted } from './aborting.ts'
 import type { Logger } from './logger.ts'
 import type { OutageReport } from './outage.ts'
+import type { ProcessOptions } from './process-options.ts'
 import { stopOnSignals } from './signals.ts'
 
 export interface ProcessScope {
@@ -19,10 +20,16 @@ export interface ProcessScope {
  *
  * @throws the error of `work`, else the first error of a close
  */
-export async function runProcess(logger: Logger, work: (scope: ProcessScope) => Promise<void>): Promise<void> {
+export async function runProcess(
+  logger: Logger,
+  { stopSeconds }: ProcessOptions,
+  work: (scope: ProcessScope) => Promise<void>,
+): Promise<void> {
   const stop = stopOnSignals({
+    deadlineMs: stopSeconds * 1000,
     onStop: signal => logger.info({ signal }, 'stopping'),
-    onDeadline: () => logger.error('stop timed out: the next start reads again what was not stored'),
+    onDeadline: () =>
+      logger.error(`stop took longer than process.stop_seconds (${stopSeconds}): the next start reads again what was not stored`),
   })
   const cleanup: (() => Promise<void>)[] = []
   let failed: unknown

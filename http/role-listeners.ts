@@ -40,7 +40,7 @@ export interface RoleListenersOptions {
   readonly isServing?: () => boolean
 }
 
-/** Part of the five seconds that a stop may take: for public requests, and then again for internal ones. */
+/** Part of the time that a stop may take: for public requests, and then again for internal ones. */
 const requestDrainMsMax = 2_000
 const internalDrainMsMax = 1_000
 

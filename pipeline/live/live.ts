@@ -35,7 +35,7 @@ const aheadTries = 10
 const aheadMs = 200
 /** Opening a log may take longer; a caller that waits for it retries. */
 const enterMsMax = 5_000
-/** A part of the five seconds that a stop may take. */
+/** Part of the time that a stop may take. */
 const closeMsMax = 500
 
 /** A tail, with the followers that are attached or catching up. */

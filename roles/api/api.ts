@@ -24,7 +24,7 @@ import type { ApiOptions } from './options.ts'
 const applicationName = 'sluice-api'
 /** Statements of the control plane are far faster; a slower one would block a connection that others wait for. */
 const statementMsMax = 30_000
-/** Part of the five seconds that a stop may take. */
+/** Part of the time that a stop may take. */
 const databaseCloseMsMax = 500
 
 const databaseUser = {
@@ -41,7 +41,7 @@ const databaseUser = {
  */
 export async function api(options: ApiOptions, version: string): Promise<void> {
   const logger = openLogger(options.logging)
-  await runProcess(logger, scope => serve(options, version, logger, scope))
+  await runProcess(logger, options.process, scope => serve(options, version, logger, scope))
 }
 
 async function serve(options: ApiOptions, version: string, logger: Logger, { signal, closeLater }: ProcessScope): Promise<void> {

@@ -4,6 +4,7 @@ import { type Static, Type } from 'typebox'
 import { databaseUrlFaults, passwordOf } from '../../config/database-url.ts'
 import { loggingOptions } from '../../config/logging-options.ts'
 import { loadOptions, type OptionFault, type OptionSources, withFaults } from '../../config/options/options.ts'
+import { processOptions } from '../../config/process-options.ts'
 import { environmentOption, knownSecretFaults } from '../../config/production.ts'
 import { parseMasterKeys, splitSecrets } from '../../config/secrets.ts'
 import { certificatesFaults, certificatesOptions } from '../../control-plane/certificates/options.ts'
@@ -51,6 +52,7 @@ export const apiOptions = Type.Object({
   provision: provisionOptions,
   services: servicesOption,
   logging: loggingOptions,
+  process: processOptions,
 })
 /** With the result of the section `provision` and the layout file. */
 export type ApiOptions = Static<typeof apiOptions> & { readonly provisioning: ProvisionOptions }

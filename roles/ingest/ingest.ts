@@ -31,7 +31,7 @@ export type OpenIngestLog = (options: IngestRoleOptions['log'], logger: Logger) 
  */
 export async function ingest(options: IngestRoleOptions, version: string, openLog: OpenIngestLog): Promise<void> {
   const logger = openLogger(options.logging)
-  await runProcess(logger, scope => serve(options, version, logger, openLog, scope))
+  await runProcess(logger, options.process, scope => serve(options, version, logger, openLog, scope))
 }
 
 async function serve(

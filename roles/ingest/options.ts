@@ -3,6 +3,7 @@
 import { type Static, Type } from 'typebox'
 import { loggingOptions } from '../../config/logging-options.ts'
 import { loadOptions, type OptionFault, type OptionSources, OptionsError } from '../../config/options/options.ts'
+import { processOptions } from '../../config/process-options.ts'
 import { environmentOption, knownSecretFaults } from '../../config/production.ts'
 import { splitSecrets } from '../../config/secrets.ts'
 import { controlFaults, controlOptions } from '../../control-plane/remote/options.ts'
@@ -24,6 +25,7 @@ export const ingestRoleOptions = Type.Object({
   log: kafkaLogOptions,
   ingest: ingestOptions,
   logging: loggingOptions,
+  process: processOptions,
 })
 export type IngestRoleOptions = Static<typeof ingestRoleOptions>
 

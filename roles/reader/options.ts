@@ -3,6 +3,7 @@
 import { type Static, type TObject, Type } from 'typebox'
 import { loggingOptions } from '../../config/logging-options.ts'
 import { loadOptions, noteFault, type OptionFault, type OptionSources, OptionsError } from '../../config/options/options.ts'
+import { processOptions } from '../../config/process-options.ts'
 import { environmentOption, knownSecretFaults } from '../../config/production.ts'
 import { splitSecrets } from '../../config/secrets.ts'
 import { controlFaults, controlOptions } from '../../control-plane/remote/options.ts'
@@ -26,6 +27,7 @@ export const readerRoleOptions = Type.Object({
   reader: Type.Object({ ...readerOptions.properties, cursorKey: cursorKeyOption }),
   ...readerLiveSections,
   logging: loggingOptions,
+  process: processOptions,
 })
 
 /** `store` is the section of the kind of store; only that kind reads it. */

@@ -22,7 +22,7 @@ import { openReaderLive } from './live.ts'
 import { openReaderMetrics } from './metrics.ts'
 import type { ReaderRoleOptions } from './options.ts'
 
-/** Part of the five seconds that a stop may take. */
+/** Part of the time that a stop may take. */
 const storeCloseMsMax = 500
 /** JavaScript errors that indicate a bug, which no option can fix. */
 const defects = [TypeError, RangeError, ReferenceError, SyntaxError]
@@ -35,7 +35,7 @@ const defects = [TypeError, RangeError, ReferenceError, SyntaxError]
  */
 export async function reader(kind: StoreKind, options: ReaderRoleOptions, version: string): Promise<void> {
   const logger = openLogger(options.logging)
-  await runProcess(logger, scope => serve(kind, options, version, logger, scope))
+  await runProcess(logger, options.process, scope => serve(kind, options, version, logger, scope))
 }
 
 async function serve(

@@ -4,6 +4,7 @@ import { availableParallelism } from 'node:os'
 import { type Static, type TObject, Type } from 'typebox'
 import { loggingOptions } from '../../config/logging-options.ts'
 import { loadOptions, noteFault, type OptionFault, type OptionSources, OptionsError } from '../../config/options/options.ts'
+import { processOptions } from '../../config/process-options.ts'
 import { environmentOption, knownSecretFaults } from '../../config/production.ts'
 import { listenAddressOption } from '../../http/listen-address.ts'
 import { httpFaults, httpOptions } from '../../http/options.ts'
@@ -61,6 +62,7 @@ export const writerOptions = Type.Object({
   batch: largeBatchOptions,
   workers: threadsOptions,
   logging: loggingOptions,
+  process: processOptions,
 })
 
 /** `store` is the section of the kind of store; only that kind reads it. */

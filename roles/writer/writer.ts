@@ -28,8 +28,8 @@ import { openWriterWorker, type WorkerSettings } from './worker.ts'
 const maintenanceIntervalMs = 6 * 3600 * 1000
 /** By then the workers have created the schema if it was missing. */
 const firstMaintenanceMs = 60_000
-/** Part of the five seconds that a stop may take; the rest is for components that close after the workers. */
-const stopMsMax = 4_000
+/** Part of the time that a stop may take: for components that close after the workers. */
+const closeMsMax = 1_000
 /**
  * Size of a worker's young generation: 16 MB stay resident with it, and 64 MB with V8's default. A message with three rows costs 10.9 µs of
  * CPU instead of 10.2, which is within the noise of two runs; two workers need 96 MB less.
@@ -44,7 +44,7 @@ const youngGenerationMbMax = 24
  */
 export async function writer(store: StoreName, options: WriterOptions, version: string): Promise<void> {
   const logger = openLogger(options.logging)
-  await runProcess(logger, scope => serve(store, options, version, logger, scope))
+  await runProcess(logger, options.process, scope => serve(store, options, version, logger, scope))
 }
 
 async function serve(store: StoreName, options: WriterOptions, version: string, logger: Logger, scope: ProcessScope): Promise<void> {
@@ -111,7 +111,7 @@ async function serve(store: StoreName, options: WriterOptions, version: string, 
     start: worker => startWorker({ ...settings, topics: topics.map(topic => ({ name: topic.name, id: topic.id })), worker }, count === 0),
     outages,
     logger,
-    stopMsMax,
+    stopMsMax: options.process.stopSeconds * 1000 - closeMsMax,
   })
   const opened = pool
   closeLater(() => opened.stop())

@@ -1,8 +1,8 @@
 // Waiting for dependencies at a start: the signal ends it, also during an attempt, and whatever opens later is closed.
 
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { openOutage } from '../../config/outage.ts'
-import { openWhenThere, type Waiting } from '../../config/run-process.ts'
+import { aborted, openWhenThere, runProcess, type Waiting } from '../../config/run-process.ts'
 import { recordingLogger } from '../pipeline/writer/workers/recording-logger.ts'
 
 class AwayError extends Error {}
@@ -59,4 +59,27 @@ test('an attempt that fails after the signal, and a late part that does not clos
     // An unhandled rejection would fail the run.
     await new Promise(resolve => setImmediate(resolve))
   }
+})
+
+test('a stop that takes longer than its option says ends the process with 1', async () => {
+  vi.useFakeTimers()
+  const exit = vi.spyOn(process, 'exit').mockImplementation((() => undefined) as unknown as typeof process.exit)
+  onTestFinished(() => {
+    vi.useRealTimers()
+    exit.mockRestore()
+  })
+  const { logger, lines } = recordingLogger()
+  const hanging = Promise.withResolvers<void>()
+  const running = runProcess(logger, { stopSeconds: 7 }, async ({ signal, closeLater }) => {
+    closeLater(() => hanging.promise)
+    await aborted(signal)
+  })
+  process.emit('SIGTERM', 'SIGTERM')
+  await vi.advanceTimersByTimeAsync(6_999)
+  expect(exit).not.toHaveBeenCalled()
+  await vi.advanceTimersByTimeAsync(1)
+  expect(exit).toHaveBeenCalledWith(1)
+  expect(JSON.stringify(lines())).toContain('process.stop_seconds (7)')
+  hanging.resolve()
+  await running
 })

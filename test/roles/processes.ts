@@ -9,6 +9,7 @@ import { describedAnswers } from '../described-answers/faults.ts'
 import { freePort } from '../servers/process/free-port.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 import { call } from '../up/operator.ts'
+import { patientStop } from '../up/platform.ts'
 
 const root = new URL('../..', import.meta.url).pathname
 
@@ -32,7 +33,7 @@ type Environment = Readonly<Record<string, string>>
 /** The tests' environment without variables that change a role's options. */
 function environmentFor(extra: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('SVC_') && name !== 'NODE_ENV' && !name.startsWith('VITEST'))
-  return { ...Object.fromEntries(kept), ...extra }
+  return { ...Object.fromEntries(kept), ...patientStop, ...extra }
 }
 
 export interface Spawned {

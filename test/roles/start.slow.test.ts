@@ -14,6 +14,7 @@ import { freePort } from '../servers/process/free-port.ts'
 import { openProxy } from '../servers/process/proxy.ts'
 import { undocumentedMetrics } from '../tidy/metrics.ts'
 import { call, expectStatus } from '../up/operator.ts'
+import { promptStop } from '../up/platform.ts'
 import {
   administrator,
   apiEnvironment,
@@ -166,7 +167,7 @@ describeWithPostgres('start of the roles', postgres => {
         const silent = createServer(() => void (++count === connections && connected.resolve()))
         silent.listen(0, '127.0.0.1')
         await once(silent, 'listening')
-        const { child, ended } = spawnRole(words, environment((silent.address() as AddressInfo).port))
+        const { child, ended } = spawnRole(words, { ...environment((silent.address() as AddressInfo).port), ...promptStop })
         await connected.promise
         child.kill('SIGTERM')
         // Within the five seconds of a stop, which are fewer than those in which the attempt would be given up; later it would be 1.

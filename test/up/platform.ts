@@ -31,10 +31,16 @@ export interface StartOptions {
   readonly root?: string
 }
 
+/** By default a busy machine has time for a stop; tests of how long one takes give another number. */
+export const patientStop = { SVC_PROCESS_STOP_SECONDS: '60' }
+
+/** The default: for tests of how long a stop takes, which end with 1 if it takes longer. */
+export const promptStop = { SVC_PROCESS_STOP_SECONDS: '5' }
+
 /** The environment without variables that change the platform's options. */
 function environmentFor(extra: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('SVC_') && name !== 'NODE_ENV' && !name.startsWith('VITEST'))
-  return { ...Object.fromEntries(kept), ...extra }
+  return { ...Object.fromEntries(kept), ...patientStop, ...extra }
 }
 
 /** Spawns the platform without waiting until it is ready. */

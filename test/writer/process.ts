@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { StoreName } from '../../roles/stores/store.ts'
 import { describedAnswers } from '../described-answers/faults.ts'
+import { patientStop } from '../up/platform.ts'
 import type { BeginUpkeep, EndWorker } from './workers-of-writer.ts'
 
 const root = new URL('../..', import.meta.url).pathname
@@ -82,7 +83,7 @@ export function startTool(words: readonly string[], environment: Environment) {
  */
 export async function startWriter(environment: Environment, store: StoreName = 'relational'): Promise<WriterProcess> {
   const words = ['writer', store, '--port', '0']
-  const { child, ended, printed } = spawnSluice(words, { SVC_INTERNAL_LISTEN: '127.0.0.1:0', ...environment })
+  const { child, ended, printed } = spawnSluice(words, { SVC_INTERNAL_LISTEN: '127.0.0.1:0', ...patientStop, ...environment })
   const [internalUrl, url] = await new Promise<[string, string]>((resolve, reject) => {
     const look = (): void => {
       const found = /^internal on (http\S+)\nhealth on (http\S+)\/health$/m.exec(printed())

@@ -6,6 +6,7 @@ import { inDepth } from '../depth.ts'
 import { describeUnlessMissing } from '../servers/describe-with.ts'
 import { missingKafka } from '../servers/install/kafka.ts'
 import { missingPostgres } from '../servers/install/postgres.ts'
+import { promptStop } from '../up/platform.ts'
 import { type Load, startLoad } from './load.ts'
 import { untilReady, type WriterProcess } from './process.ts'
 import { openSite, type Site, shortWaits, sumOf, writerName } from './site.ts'
@@ -15,6 +16,7 @@ import { verdict } from './verdict.ts'
 /** A session longer than the test, so that a member that has not left the group is still visible. */
 const environment = {
   ...shortWaits,
+  ...promptStop,
   SVC_WORKERS_COUNT: '2',
   SVC_CONSUMER_SESSION_MS: '30000',
   SVC_CONSUMER_REBALANCE_MS: '30000',

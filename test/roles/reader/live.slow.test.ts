@@ -18,6 +18,7 @@ import { channel, openFakeAccess, owner } from '../../readers/live/served-live.t
 import { describeWithKafka } from '../../servers/kafka.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
 import { call } from '../../up/operator.ts'
+import { promptStop } from '../../up/platform.ts'
 import { startReader, untilHealth } from '../processes.ts'
 import { openReadSite } from '../read-site.ts'
 
@@ -100,7 +101,7 @@ async function openSilentBroker(): Promise<number> {
 describeWithPostgres('a reader whose log is silent', postgres => {
   test('reports that in its health, tells new followers to retry, counts them, and stops within the five seconds', async () => {
     const at = await openReadSite(postgres)
-    const live = { SVC_LIVE_ENABLED: 'true', SVC_LOG_BROKERS: `127.0.0.1:${await openSilentBroker()}` }
+    const live = { ...promptStop, SVC_LIVE_ENABLED: 'true', SVC_LOG_BROKERS: `127.0.0.1:${await openSilentBroker()}` }
     const reader = await startReader(at.api.internalUrl, at.storeUrl, live)
     await untilHealth(reader, 'log', 'fail')
     await untilHealth(reader, 'store', 'pass')

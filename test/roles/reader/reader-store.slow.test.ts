@@ -13,6 +13,7 @@ import { describeWithOwnPostgres } from '../../servers/postgres.ts'
 import { openProxy } from '../../servers/process/proxy.ts'
 import { undocumentedMetrics } from '../../tidy/metrics.ts'
 import { call, expectStatus } from '../../up/operator.ts'
+import { promptStop } from '../../up/platform.ts'
 import {
   internalAddress,
   lastLine,
@@ -243,7 +244,7 @@ describeWithOwnPostgres('a reader and its store', postgres => {
       // More than the buffers on the way hold.
       await at.store.database.execute(`INSERT INTO messages (time, channel, subtopic, publisher, protocol, name, value, position, index)
       SELECT timestamptz '2026-10-01' + n * interval '1 second', '${channel}', '', '${thing}', 'http', 'n', n, n, 0 FROM generate_series(1, 200000) AS n`)
-      const reader = await startReader(at.api.internalUrl, at.storeUrl)
+      const reader = await startReader(at.api.internalUrl, at.storeUrl, promptStop)
       const whole = await fetch(`${reader.url}/channels/${channel}/messages?limit=all`, { headers: { authorization: device } })
       expect(whole.status).toBe(200)
       const bytes = whole.body!.getReader()
