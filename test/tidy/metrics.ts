@@ -30,7 +30,7 @@ interface Described {
 }
 
 /** @throws Error if two roles describe a metric differently: a scraper that collects both would show either */
-function metrics(): { metric: Described; roles: string[] }[] {
+export function metrics(): { metric: Described; roles: string[] }[] {
   const found = new Map<string, { metric: Described; roles: string[] }>()
   for (const [role, registers] of Object.entries(roles)) {
     const registry = new Registry()
