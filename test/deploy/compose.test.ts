@@ -136,7 +136,8 @@ describe('a role', () => {
   })
 
   test.each(ofRoles)('$name shares a network with each server that its variables name', ({ name, service }) => {
-    const texts = Object.values(service.environment ?? {}).join(' ')
+    const files = [...secretsOf(service).values()].map(secret => readFileSync(join(secrets, secret), 'utf8'))
+    const texts = [...Object.values(service.environment ?? {}), ...files].join(' ')
     const asked = names.filter(other => new RegExp(`\\b${other}(?=[:/])`).test(texts) && other !== name)
     expect(asked.length).toBeGreaterThan(0)
     for (const other of [...asked, ...Object.keys(service.depends_on ?? {})]) {
