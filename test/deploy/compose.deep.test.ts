@@ -5,7 +5,7 @@ import { request } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import pg from 'pg'
+import { Client } from 'pg'
 import { expect, test } from 'vitest'
 import { openEvents } from '../readers/live/event-source.ts'
 import { extractBlocks, runBlocks } from '../readme/blocks.ts'
@@ -176,7 +176,7 @@ async function killWriter(composed: Composed, postgres: Postgres): Promise<void>
   expect(verified).toMatchObject({ code: 0, printed: expect.stringMatching(/^ok: \d+ messages in 12 partitions, 0 more in flight/m) })
   // The tour's.
   expect(verified.printed).toMatch(/dead-lettered 1;/)
-  const client = new pg.Client(new URL('/messages', postgres.url).href)
+  const client = new Client(new URL('/messages', postgres.url).href)
   await client.connect()
   const { rows } = await client.query<{ rows: string; messages: string }>(
     `SELECT count(*) AS rows, count(DISTINCT value) AS messages FROM messages WHERE channel = $1`,
@@ -188,12 +188,12 @@ async function killWriter(composed: Composed, postgres: Postgres): Promise<void>
 
 /** Publishes on connections in parallel, each message with another value, until it is stopped; resolves then with how many got a 202. */
 function startLoad(url: string, site: Site) {
-  let isStopped = false
+  const stopping = new AbortController()
   let sent = 0
   let acknowledged = 0
   let progressed = Promise.withResolvers<void>()
   async function flow(): Promise<void> {
-    while (!isStopped) {
+    while (!stopping.signal.aborted) {
       await expectStatus(publish(url, site, [{ n: 'load', v: sent++ }]), 202)
       acknowledged++
       progressed.resolve()
@@ -206,7 +206,7 @@ function startLoad(url: string, site: Site) {
     /** Resolves at the next 202. @throws Error for another answer */
     progress: () => Promise.race([progressed.promise, flows]),
     async stop() {
-      isStopped = true
+      stopping.abort()
       await flows
       return acknowledged
     },
