@@ -2,6 +2,7 @@
 # Makes the secrets of deploy/compose.yaml and the certificate of its front, in deploy/compose/secrets (mode 0600), and deploy/.env.
 # Existing files are kept. Further names of the front are arguments: sh deploy/compose/secrets.sh sluice.example.com 192.0.2.7
 set -eu
+command -v openssl > /dev/null || { echo 'there is no openssl: install it' >&2; exit 1; }
 umask 077
 cd "$(dirname "$0")"
 mkdir -p secrets
@@ -13,14 +14,15 @@ owner=$(id -u):$(id -g)
 # A file is complete, or not there.
 put() {
   if [ -e "$1" ]; then
-    echo "kept  deploy/compose/$1"
+    cat > /dev/null
+    echo "kept  $1"
     return
   fi
   cat > "$1.new"
   [ -s "$1.new" ] || { echo "$1: openssl gave nothing" >&2; exit 1; }
   if [ "$(id -u)" = 0 ]; then chown "$owner" "$1.new"; fi
   mv "$1.new" "$1"
-  echo "made  deploy/compose/$1"
+  echo "made  $1"
 }
 random() { openssl rand -hex 24; }
 
@@ -34,22 +36,15 @@ echo "postgres://reader:$(random)@postgres:5432/messages" | put secrets/relation
 echo "mongodb://writer:$(random)@mongodb:27017/messages" | put secrets/document-url
 echo "mongodb://reader:$(random)@mongodb:27017/messages" | put secrets/document-reader-url
 
-if [ ! -e secrets/front.pem ]; then
-  names=DNS:localhost,IP:127.0.0.1,DNS:nginx
-  for name in "$@"; do
-    case $name in
-      *:* | *[0-9].[0-9]*.*[0-9]) names=$names,IP:$name ;;
-      *) names=$names,DNS:$name ;;
-    esac
-  done
-  key=$(openssl ecparam -name prime256v1 -genkey -noout)
-  echo "$key" | openssl req -x509 -new -key /dev/stdin -sha256 -days 825 -subj /CN=sluice -addext "subjectAltName=$names" > secrets/front.new
-  echo "$key" | put secrets/front-key.pem
-  put secrets/front.pem < secrets/front.new
-  rm secrets/front.new
-else
-  echo 'kept  deploy/compose/secrets/front.pem'
-fi
+openssl ecparam -name prime256v1 -genkey -noout | put secrets/front-key.pem
+names=DNS:localhost,IP:127.0.0.1,DNS:nginx
+for name in "$@"; do
+  case $name in
+    *:* | *[0-9].[0-9]*.*[0-9]) names=$names,IP:$name ;;
+    *) names=$names,DNS:$name ;;
+  esac
+done
+openssl req -x509 -new -key secrets/front-key.pem -sha256 -days 825 -subj /CN=sluice -addext "subjectAltName=$names" | put secrets/front.pem
 
 if [ "$(id -u)" = 0 ]; then chown "$owner" secrets; fi
 echo "SLUICE_USER=$owner" | put ../.env

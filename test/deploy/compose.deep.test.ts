@@ -52,6 +52,8 @@ describeWithOwnServers('the containers without a profile', (servers, postgres) =
   test("README's tour works through one address, and a writer killed under load loses and doubles nothing", async () => {
     const composed = await compose(servers())
     expect((await fetch(`${composed.url}/livez`)).status).toBe(200)
+    const demo = { code: 0, printed: expect.stringContaining('64 records sent, 64 read back, each exactly once') }
+    expect(await composed.run('demo')).toEqual(demo)
     await readmeTour(composed)
     await liveAndCertificates(composed)
     await otherRoles(composed)
@@ -72,7 +74,7 @@ describeWithOwnServers('the containers of the profile `all`', servers =>
           for (const store of ['relational', 'widecolumn', 'timeseries', 'document']) {
             const base = store === 'relational' ? composed.url : `${composed.url}/${store}`
             expect(await readUntil(base, site, 20)).toHaveLength(20)
-            const verified = await composed.run(`writer-${store}`, ['verify', store])
+            const verified = await composed.exec(`writer-${store}`, ['verify', store])
             expect([store, verified]).toEqual([store, { code: 0, printed: expect.stringMatching(/^ok: 20 messages in 12 partitions/m) }])
           }
           const live = await openEvents(`${composed.url}/document/channels/${site.channel}/messages/stream`, { authorization: site.owner })
@@ -169,9 +171,9 @@ async function killWriter(composed: Composed, postgres: Postgres): Promise<void>
   const acknowledged = await load.stop()
   expect(acknowledged).toBeGreaterThan(1_500)
 
-  let verified = await composed.run('writer-relational', ['verify', 'relational'])
+  let verified = await composed.exec('writer-relational', ['verify', 'relational'])
   while (verified.code === 0 && !/, 0 more in flight/.test(verified.printed)) {
-    verified = await composed.run('writer-relational', ['verify', 'relational'])
+    verified = await composed.exec('writer-relational', ['verify', 'relational'])
   }
   expect(verified).toMatchObject({ code: 0, printed: expect.stringMatching(/^ok: \d+ messages in 12 partitions, 0 more in flight/m) })
   // The tour's.

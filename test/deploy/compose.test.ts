@@ -1,6 +1,6 @@
 // deploy/compose.yaml without a container: its schema, commands, variables, files, networks and limits, and the metrics that it shows.
 
-import { X509Certificate } from 'node:crypto'
+import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -57,7 +57,7 @@ test('without secrets it says how to make them', () => {
 
 test.each(names)('%s has an exact version, few rights, limits and a health check', name => {
   const service = services[name]!
-  expect(service.image).toMatch(/^([a-z]+\/)?[a-z]+:v?\d+\.\d+(\.\d+)?$/)
+  expect(service.image).toMatch(/^(postgres:\d+\.\d+|([a-z]+\/)?[a-z]+:v?\d+\.\d+\.\d+)$/)
   expect(service.cap_drop).toEqual(['ALL'])
   expect(service.security_opt).toEqual(['no-new-privileges:true'])
   expect(service.deploy.resources.limits).toEqual({ memory: expect.stringMatching(/^\d+[MG]$/), pids: expect.any(Number) })
@@ -108,6 +108,11 @@ describe('secrets.sh', () => {
     expect(new Set(first).size).toBe(first.length)
     expect((await makeSecrets(folder)).printed).not.toContain('made')
     expect(bytes()).toEqual(first)
+    rmSync(join(path, 'front.pem'))
+    expect((await makeSecrets(folder, ['other.example'])).printed.match(/^made .*/gm)).toEqual(['made  secrets/front.pem'])
+    const certificate = new X509Certificate(readFileSync(join(path, 'front.pem')))
+    expect(certificate.subjectAltName).toContain('other.example')
+    expect(certificate.checkPrivateKey(createPrivateKey(readFileSync(join(path, 'front-key.pem'))))).toBe(true)
   })
 })
 

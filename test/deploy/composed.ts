@@ -24,6 +24,11 @@ export interface Servers {
   readonly mongodb?: string
 }
 
+export interface Ended {
+  readonly code: number | string
+  readonly printed: string
+}
+
 export interface Composed {
   /** Of nginx: `https://127.…:8443`. Its certificate is trusted by this process. */
   readonly url: string
@@ -35,7 +40,9 @@ export interface Composed {
   /** Starts the service again, and resolves when it is healthy. */
   start(name: string): Promise<void>
   /** `docker compose exec`: runs these words of ./sluice with what the service has. */
-  run(name: string, words: readonly string[]): Promise<{ readonly code: number | string; readonly printed: string }>
+  exec(name: string, words: readonly string[]): Promise<Ended>
+  /** `docker compose run`: runs the service's own command, which is a program of Node. */
+  run(name: string): Promise<Ended>
   /** Of the service's own metrics: the sum over all labels. */
   metric(name: string, metric: string): Promise<number>
 }
@@ -70,6 +77,11 @@ export async function compose(servers: Servers, profiles: readonly string[] = []
     return { ...environmentOfImage(addressIn(name)), ...Object.fromEntries(own) }
   }
 
+  async function run(words: readonly string[], name: string): Promise<Ended> {
+    const { ended, printed } = spawnRole(words, environmentOf(name))
+    return { code: await ended, printed: printed() }
+  }
+
   const running = new Map<string, Spawned>()
   const healthy = new Map<string, Promise<void>>()
   const start = async (name: string): Promise<void> => {
@@ -96,9 +108,10 @@ export async function compose(servers: Servers, profiles: readonly string[] = []
     secrets,
     running,
     start,
-    async run(name, words) {
-      const { ended, printed } = spawnRole([join(root, 'main.ts'), ...words], environmentOf(name))
-      return { code: await ended, printed: printed() }
+    exec: (name, words) => run([join(root, 'main.ts'), ...words], name),
+    run(name) {
+      const [, program, ...flags] = [...services[name]!.entrypoint!, ...services[name]!.command!]
+      return run([join(root, program!), ...flags.map(mapped)], name)
     },
     async metric(name, metric) {
       const text = await (await fetch(`http://${addressIn(name)}:9080/metrics`)).text()
