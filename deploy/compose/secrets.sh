@@ -40,8 +40,9 @@ openssl ecparam -name prime256v1 -genkey -noout | put secrets/front-key.pem
 names=DNS:localhost,IP:127.0.0.1,DNS:nginx
 for name in "$@"; do
   case $name in
-    *:* | *[0-9].[0-9]*.*[0-9]) names=$names,IP:$name ;;
-    *) names=$names,DNS:$name ;;
+    *:*) names=$names,IP:$name ;;
+    *[!0-9.]*) names=$names,DNS:$name ;;
+    *) names=$names,IP:$name ;;
   esac
 done
 openssl req -x509 -new -key secrets/front-key.pem -sha256 -days 825 -subj /CN=sluice -addext "subjectAltName=$names" | put secrets/front.pem
