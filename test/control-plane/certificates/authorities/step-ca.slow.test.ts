@@ -88,14 +88,14 @@ describeWithStepCa('step-ca', stepCa => {
     const crl = Buffer.from(serials.map(serial => `0201${serial}`).join(''), 'hex')
     let [revoked, read] = [0, 0]
     const all = Promise.withResolvers<void>()
-    const server = createServer(async (request, response) => {
-      if (request.url === '/1.0/revoke') {
-        if (++revoked === serials.length) all.resolve()
-        return response.writeHead(400).end('{"message": "certificate with serial number 1 is already revoked"}')
+    const server = createServer((request, response) => {
+      if (request.url === '/1.0/crl') {
+        read++
+        void all.promise.then(() => response.end(crl))
+        return
       }
-      read++
-      await all.promise
-      return response.end(crl)
+      response.writeHead(400).end('{"message": "certificate with serial number 1 is already revoked"}')
+      if (++revoked === serials.length) all.resolve()
     }).listen(0, '127.0.0.1')
     onTestFinished(() => void server.close())
     await once(server, 'listening')
