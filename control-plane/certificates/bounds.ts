@@ -10,7 +10,7 @@ import type { IssueRequest } from './signing.ts'
 export interface OwnerBounds {
   /** Valid certificates of one owner. */
   readonly validMax: number
-  /** Certificates of one owner in the CRL. */
+  /** Certificates of one owner in the CRL. More get there only by revoking valid ones, which is never refused. */
   readonly revokedMax: number
 }
 
@@ -32,38 +32,58 @@ export const isValid = 'revoked_at IS NULL AND expires_at > now()'
 /** Valid certificates of one thing, so that a transaction that revokes them all is short. */
 const validOfThingMax = 100
 
-const inSigning = 'control_plane.certificates_in_signing WHERE owner = $1 AND authority = $2 AND expires_at > now()'
+// The database takes a tenth of a second to count a hundred thousand certificates, so it counts those of an owner now and then.
 /**
- * Seconds until the owner has room; null for now. Of the certificates that count, from the last to end, it is the one of number `max` whose end makes
- * room. Those that are being signed come last, because they soon count as something else.
+ * The part of the free ones that this process issues before it counts again. Other instances do the same, so each of them may exceed a limit by this part
+ * of it.
  */
-const waitSql = (isCounted: string, max: string, kept: string): string => `(
-  SELECT greatest(1, ceil(extract(epoch FROM expires_at + interval '${kept}' - now())))::int4 FROM (
-    SELECT expires_at FROM control_plane.certificates WHERE owner = $1 AND authority = $2 AND ${isCounted}
-    UNION ALL SELECT now() - interval '${kept}' FROM ${inSigning}
-  ) AS counted ORDER BY expires_at DESC OFFSET greatest(${max} - cardinality($3::uuid[]), 0) LIMIT 1
-)`
-const refusalSql = `
-  SELECT ${waitSql(isValid, '$4', '0')} AS valid_wait, ${waitSql(isInCrl, '$5', '7 days')} AS crl_wait, EXISTS (
-    SELECT FROM (
-      SELECT thing FROM control_plane.certificates WHERE thing = ANY($3::uuid[]) AND authority = $2 AND ${isValid}
-      UNION ALL SELECT thing FROM ${inSigning} AND thing = ANY($3::uuid[])
-      UNION ALL SELECT unnest($3::uuid[])
-    ) AS counted GROUP BY thing HAVING count(*) > ${validOfThingMax}
-  ) AS is_full`
+const uncounted = 0.1
+/** Milliseconds for each one counted: for so long a refusal stands without another count. */
+const refusedMs = 0.01
+/** Whose counts are kept. */
+const ownersMax = 10_000
+
+const inSigning = 'control_plane.certificates_in_signing WHERE owner = $1 AND authority = $2 AND expires_at > now()'
+const fullSql = `
+  SELECT FROM (
+    SELECT thing FROM control_plane.certificates WHERE thing = ANY($3::uuid[]) AND authority = $2 AND ${isValid}
+    UNION ALL SELECT thing FROM ${inSigning} AND thing = ANY($3::uuid[])
+    UNION ALL SELECT unnest($3::uuid[])
+  ) AS counted GROUP BY thing HAVING count(*) > ${validOfThingMax} LIMIT 1`
+const ofOwner = 'control_plane.certificates WHERE owner = $1 AND authority = $2'
+const countsSql = `
+  SELECT (SELECT count(*) FROM ${ofOwner} AND ${isValid})::int4 AS valid, (SELECT count(*) FROM ${ofOwner} AND ${isInCrl})::int4 AS in_crl,
+    (SELECT count(*) FROM ${inSigning})::int4 AS in_signing`
+/**
+ * Seconds until the owner has capacity: of those that count, from the last to end, until the end of the one of number `$3`. If those that are being signed
+ * fill the limit, a second, because they soon count as something else.
+ */
+const waitSql = (isCounted: string, kept: string): string => `
+  SELECT coalesce((
+    SELECT greatest(1, ceil(extract(epoch FROM expires_at + interval '${kept}' - now()))) FROM ${ofOwner} AND ${isCounted}
+    ORDER BY expires_at DESC OFFSET $3 LIMIT 1
+  ), 1)::int4 AS seconds`
 // A transaction that updates the owner waits for this one, and none that refers to the owner.
 const lockOwnerSql = 'SELECT FROM control_plane.users WHERE id = $1 FOR NO KEY UPDATE'
+// A day is longer than any request takes. After a crash nothing more is known of what was being signed.
 const reserveSql = `
   WITH expired AS (
     DELETE FROM control_plane.certificates_in_signing WHERE owner = $1 AND authority = $2 AND expires_at < now()
   )
   INSERT INTO control_plane.certificates_in_signing (id, thing, owner, authority, expires_at)
-  SELECT id, thing, $1, $2, now() + seconds * interval '1 second' FROM json_to_recordset($3::json) AS asked (id uuid, thing uuid, seconds int4)`
+  SELECT id, thing, $1, $2, now() + interval '1 day' FROM unnest($3::uuid[], $4::uuid[]) AS asked (id, thing)`
 
-interface Refusal extends SqlRow {
-  readonly valid_wait: number | null
-  readonly crl_wait: number | null
-  readonly is_full: boolean
+interface Counts extends SqlRow {
+  readonly valid: number
+  readonly in_crl: number
+  readonly in_signing: number
+}
+
+/** What is known of an owner since the last count. */
+interface Counted {
+  /** How many more may be issued without a count. */
+  free: number
+  readonly refusal?: { readonly untilMs: number; readonly detail: string; readonly retryAfterSeconds: number }
 }
 
 interface Parts extends OwnerBounds {
@@ -72,21 +92,56 @@ interface Parts extends OwnerBounds {
 }
 
 export function openBounds({ database, authority, validMax, revokedMax }: Parts): Bounds {
+  const owners = new Map<UserId, Counted>()
+  const limits = [
+    {
+      max: revokedMax,
+      countedOf: ({ in_crl: inCrl }: Counts) => inCrl,
+      sql: waitSql(isInCrl, '7 days'),
+      detail: `the CRL lists ${revokedMax} revoked certificates of yours, which is the limit: wait until some leave it, a week after they expire, or ask the administrator to raise certificates.revoked_max`,
+    },
+    {
+      max: validMax,
+      countedOf: ({ valid }: Counts) => valid,
+      sql: waitSql(isValid, '0'),
+      detail: `you have ${validMax} valid certificates, which is the limit: revoke those that are not used, wait until some expire, or ask the administrator to raise certificates.valid_max`,
+    },
+  ]
+
+  /** @param more that are to be issued */
+  async function count(queries: Queries, owner: UserId, more: number): Promise<Counted> {
+    const [row] = await queries.query<Counts>(countsSql, [owner, authority])
+    const counts = row!
+    let free = Number.POSITIVE_INFINITY
+    for (const { max, countedOf, sql, detail } of limits) {
+      const counted = countedOf(counts)
+      free = Math.min(free, max - counted - counts.in_signing - more)
+      if (free >= 0) continue
+      const [wait] = await queries.query<{ seconds: number }>(sql, [owner, authority, Math.max(max - more, 0)])
+      return { free: 0, refusal: { untilMs: performance.now() + counted * refusedMs, detail, retryAfterSeconds: wait!.seconds } }
+    }
+    return { free: Math.floor(free * uncounted) }
+  }
+
   const demandCapacity: Bounds['demandCapacity'] = async (queries, owner, things) => {
-    const [refusal] = await queries.query<Refusal>(refusalSql, [owner, authority, things, validMax, revokedMax])
-    const { is_full: isFull, crl_wait: crlWait, valid_wait: validWait } = refusal!
-    if (isFull) {
+    if ((await queries.query(fullSql, [owner, authority, things])).length > 0) {
       const detail = `the thing has ${validOfThingMax} valid certificates: revoke those that it does not use, or wait until they expire`
       throw new HttpError('conflict', detail)
     }
-    if (crlWait !== null) {
-      const detail = `the CRL lists ${revokedMax} revoked certificates of yours, which is the limit: wait until some leave it, a week after they expire, or ask the administrator to raise certificates.revoked_max`
-      throw new HttpError('too_many_requests', detail, { retryAfterSeconds: crlWait })
+    let known = owners.get(owner)
+    if (known !== undefined && known.free >= things.length) {
+      known.free -= things.length
+      return
     }
-    if (validWait !== null) {
-      const detail = `you have ${validMax} valid certificates, which is the limit: revoke those that are not used, wait until some expire, or ask the administrator to raise certificates.valid_max`
-      throw new HttpError('too_many_requests', detail, { retryAfterSeconds: validWait })
+    if (known?.refusal === undefined || performance.now() >= known.refusal.untilMs) {
+      known = await count(queries, owner, things.length)
+      owners.delete(owner)
+      if (owners.size >= ownersMax) owners.delete(owners.keys().next().value!)
+      owners.set(owner, known)
     }
+    if (known.refusal === undefined) return
+    const { detail, retryAfterSeconds } = known.refusal
+    throw new HttpError('too_many_requests', detail, { retryAfterSeconds })
   }
 
   return {
@@ -97,8 +152,7 @@ export function openBounds({ database, authority, validMax, revokedMax }: Parts)
         await transaction.query(lockOwnerSql, [owner])
         const things = requests.map(({ thing }) => thing)
         await demandCapacity(transaction, owner, things)
-        const asked = requests.map(({ thing, ttlSeconds }, nth) => ({ id: ids[nth], thing, seconds: ttlSeconds }))
-        await transaction.query(reserveSql, [owner, authority, JSON.stringify(asked)])
+        await transaction.query(reserveSql, [owner, authority, ids, things])
       }),
   }
 }

@@ -1,13 +1,12 @@
 -- Up Migration
 
 -- Certificates that an authority elsewhere is being asked to sign: they count for their thing and owner as issued ones. Each is deleted in the transaction
--- that stores the certificate or notes its failure. After a crash it stays, because the authority may have signed.
+-- that stores the certificate or notes its failure. After a crash it stays for a day.
 CREATE TABLE certificates_in_signing (
   id uuid PRIMARY KEY,
   thing uuid NOT NULL,
   owner uuid NOT NULL,
   authority text NOT NULL,
-  -- The latest end of the certificate.
   expires_at timestamptz NOT NULL
 );
 CREATE INDEX certificates_in_signing_of_owner ON certificates_in_signing (owner, authority, expires_at);

@@ -28,7 +28,7 @@ test('a device publishes with a certificate, and without one its key is required
   expect(await platform.stop()).toBe(0)
 })
 
-test('while an authority elsewhere hangs, only requests for certificates wait', async () => {
+test('while an authority elsewhere hangs, only requests for certificates wait, and what it signs when the process is killed still counts', async () => {
   const vault = await startVaultStandIn()
   onTestFinished(() => vault.stop())
   await using folder = await startedFolder()
@@ -40,7 +40,7 @@ test('while an authority elsewhere hangs, only requests for certificates wait', 
     SVC_CERTIFICATES_VAULT_ROLE: vault.role,
     SVC_CERTIFICATES_VAULT_TIMEOUT_MS: '60000',
   }
-  const platform = await startPlatform({ data: folder.path, environment })
+  let platform = await startPlatform({ data: folder.path, environment })
   const { owner, thing } = await makeSite(platform.url)
   const ask = async (method: string, path: string, body?: object) =>
     call(platform.url, method, path, { authorization: owner, ...(body === undefined ? {} : { body }) })
@@ -61,7 +61,20 @@ test('while an authority elsewhere hangs, only requests for certificates wait', 
   expect(await statuses).toEqual([503, 503, 503, 503])
   vault.behaves('usual')
   expect(vault.valid()).toEqual([json!['Serial']])
+
+  const { arrived, release } = vault.hold()
+  const killed = issue().catch((error: unknown) => error)
+  await arrived
+  await platform.stop('SIGKILL')
+  release()
+  expect(await killed).toBeInstanceOf(Error)
+  platform = await startPlatform({ data: folder.path, environment: { ...environment, SVC_CERTIFICATES_VALID_MAX: '2' } })
+  await expectStatus(issue(), 429)
+  await expectStatus(ask('DELETE', `/certs/${thing}`), 200)
+  const { json: last } = await expectStatus(issue(), 201)
   await expectStatus(ask('DELETE', `/things/${thing}`), 204)
-  expect(vault.valid()).toEqual([])
+  // Nothing is known of the one that was signed for the killed process.
+  expect(vault.valid()).toHaveLength(1)
+  expect(vault.valid()).not.toContain(last!['Serial'])
   expect(await platform.stop()).toBe(0)
 })

@@ -1,7 +1,8 @@
 // Keeps the CRL of an authority elsewhere, because anyone may ask for it and it may have megabytes.
 
 import type { Queries } from '../../../database/database.ts'
-import type { Authority } from './authority.ts'
+import { HttpError } from '../../../http/errors.ts'
+import { type Authority, authorityAway } from './authority.ts'
 import { nextUpdateOf } from './crl.ts'
 
 /** For revocations at the authority that this platform did not ask for. */
@@ -9,6 +10,8 @@ const keptMs = 60_000
 
 /**
  * The same authority, asked for its CRL only if there was a revocation since, by any instance; or if the CRL is a minute old, or not valid any more.
+ *
+ * Bytes that are no CRL are not handed on: servers that load it would refuse every device.
  *
  * @param database of all instances
  */
@@ -34,7 +37,12 @@ export function keepingCrl(authority: Authority, database: Queries): Authority {
       if (kept?.revision === revision && Date.now() < kept.endsMs) return kept.crl
       const askedMs = Date.now()
       const crl = await authority.crl()
-      kept = { revision, endsMs: Math.min(askedMs + keptMs, nextUpdateOf(crl)), crl }
+      const nextUpdateMs = nextUpdateOf(crl)
+      if (nextUpdateMs === 0) {
+        const cause = new Error(`${authority.name} answered ${crl.length} bytes that are no CRL with the time of its next update`)
+        throw new HttpError('unavailable', authorityAway, { cause })
+      }
+      kept = { revision, endsMs: Math.min(askedMs + keptMs, nextUpdateMs), crl }
       return crl
     },
   }

@@ -3,6 +3,7 @@
 import { createPrivateKey, createPublicKey, type JsonWebKey, type KeyObject, randomUUID } from 'node:crypto'
 import { SecretError } from '../../../config/secrets.ts'
 import { readTlsFiles } from '../../../http/tls-files.ts'
+import { openNextRun } from '../../next-run.ts'
 import { type OutsideRequests, openOutsideRequests } from '../../outside/requests.ts'
 import type { CertificatesOptions } from '../options.ts'
 import { type Authority, authorityAway, authorityRefusal, crlBytesMax } from './authority.ts'
@@ -49,11 +50,12 @@ export function openStepCa(options: Options): Authority {
     if (!isOver) throw requests!.unusable(answer)
   }
 
-  async function crl(): Promise<Buffer> {
+  // Shared, because revoking again reads it for each certificate, and it may have megabytes.
+  const crl = openNextRun(async () => {
     const answer = await requests!.send('GET', '/1.0/crl')
     if (answer.status !== 200) throw requests!.unusable(answer)
     return answer.body
-  }
+  })
 
   return {
     name: 'step-ca',

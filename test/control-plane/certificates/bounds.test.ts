@@ -1,6 +1,9 @@
 // How many certificates one owner may have: valid ones, and revoked ones.
 
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest'
+import { openBounds } from '../../../control-plane/certificates/bounds.ts'
+import { newThingId, toUserId } from '../../../control-plane/ids.ts'
+import type { Queries } from '../../../database/database.ts'
 import { type Answer, call } from '../../up/operator.ts'
 import { describeOnDatabases, openPlatform, type Platform, type User } from '../platform.ts'
 import { ownCertificates } from './certificates-options.ts'
@@ -67,6 +70,39 @@ describeOnDatabases('bounds of an owner', database => {
     await database().query('UPDATE control_plane.certificates SET expires_at = now() WHERE thing = $1', [second])
     expect((await issue()).status).toBe(201)
     expect((await issue()).status).toBe(429)
+  })
+
+  test('an owner far below the limits, or just refused, is not counted for each certificate', async () => {
+    let counts = 0
+    const counting: Queries = {
+      query: (sql, values) => {
+        if (sql.includes('count(*) FROM control_plane.certificates ')) counts++
+        return database().query(sql, values)
+      },
+    }
+    const open = () => openBounds({ database: database(), authority: 'builtin', validMax: 1_000, revokedMax: 2_000 })
+    const demand = (bounds: ReturnType<typeof open>, more = 1): Promise<void> =>
+      bounds.demandCapacity(counting, toUserId(owner.id), Array.from({ length: more }, newThingId))
+    const first = open()
+    // One, and a tenth of the 999 that are then free.
+    for (let nth = 0; nth < 100; nth++) await demand(first)
+    expect(counts).toBe(1)
+    await demand(first)
+    expect(counts).toBe(2)
+
+    const sql = `INSERT INTO control_plane.certificates (serial, thing, owner, authority, certificate, expires_at)
+      SELECT md5($1 || n), gen_random_uuid(), $1::uuid, 'builtin', '', now() + interval '1 day' FROM generate_series(1, 995) AS n`
+    await database().query(sql, [owner.id])
+    const second = open()
+    for (const more of [2, 5, 5]) await demand(second, more)
+    expect(counts).toBe(5)
+    vi.useFakeTimers({ toFake: ['performance'] })
+    onTestFinished(() => void vi.useRealTimers())
+    for (let nth = 0; nth < 3; nth++) await expect(demand(second, 6)).rejects.toMatchObject({ code: 'too_many_requests' })
+    expect(counts).toBe(6)
+    vi.advanceTimersByTime(10)
+    await demand(second, 5)
+    expect(counts).toBe(7)
   })
 
   test('the CRL names a revoked certificate until a week after it expires, and its row is removed a month after', async () => {

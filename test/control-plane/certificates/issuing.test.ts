@@ -124,7 +124,7 @@ describeOnDatabases('issuing', database => {
     await database().query('DELETE FROM control_plane.certificates WHERE owner = $1', [owner])
   })
 
-  test('what an authority elsewhere signs while the database fails counts until it expires, and what it does not sign does not count', async () => {
+  test('what an authority elsewhere signs while the database fails counts for a day, and what it does not sign does not count', async () => {
     const { authority, counted } = elsewhere()
     let fails = true
     const failing: Database = {
@@ -141,10 +141,26 @@ describeOnDatabases('issuing', database => {
     await expect(issue()).rejects.toMatchObject({ code: 'too_many_requests', retryAfterSeconds: 1 })
     // It must not revoke what the database may call valid.
     expect(counted).toEqual({ signed: 3, revoked: [] })
-    await database().query(`UPDATE control_plane.certificates_in_signing SET expires_at = now() WHERE owner = $1`, [owner])
+    await database().query(`UPDATE control_plane.certificates_in_signing SET expires_at = expires_at - interval '1 day'`)
     certificates = open({ ...authority, sign: () => Promise.reject(new Error('away')) }, 3)
     for (let count = 0; count < 4; count++) await expect(issue()).rejects.toThrow('away')
     expect(await database().query('SELECT FROM control_plane.certificates_in_signing')).toEqual([])
+  })
+
+  test('a certificate that is to last a second counts as long as its authority takes to sign it', async () => {
+    const { authority, counted } = elsewhere()
+    const { promise: signed, resolve: sign } = Promise.withResolvers<void>()
+    certificates = open({ ...authority, sign: one => signed.then(() => authority.sign(one)) }, 1)
+    const issue = (): Promise<unknown> => certificates.issue(by(), { ...request(), ttlSeconds: 1 })
+    const first = issue().catch((error: unknown) => error)
+    const sql = `UPDATE control_plane.certificates_in_signing SET expires_at = expires_at - interval '1 hour' RETURNING id`
+    await expect.poll(async () => (await database().query(sql)).length).toBe(1)
+    await expect(issue()).rejects.toMatchObject({ code: 'too_many_requests' })
+    sign()
+    // There is no such thing.
+    expect(await first).toMatchObject({ code: 'forbidden' })
+    expect(counted.revoked).toHaveLength(1)
+    await database().query('DELETE FROM control_plane.certificates WHERE owner = $1', [owner])
   })
 
   test('if the second of two cannot be signed, the first is revoked, and `work` is not called', async () => {

@@ -56,15 +56,23 @@ describeOnDatabases(
       expect(await askedBy(authority)).toBe(2)
     })
 
-    test('a CRL is not answered once it is not valid any more, nor twice without the time of its next update', async () => {
+    test('a CRL is not answered once it is not valid any more', async () => {
       const authority = open()
       answer = () => crlUntil(new Date(now + 10_000))
       await authority.crl()
       vi.setSystemTime(now + 9_999)
       expect(await askedBy(authority)).toBe(1)
       vi.setSystemTime(now + 10_000)
-      answer = async () => Buffer.from('{"data": "nonsense"}')
       expect([await askedBy(authority), await askedBy(authority)]).toEqual([2, 3])
+    })
+
+    test('an answer that is no CRL is a 503, and the next call asks again', async () => {
+      const authority = open()
+      answer = async () => Buffer.from('{"data": "nonsense"}')
+      const cause = { message: 'step-ca answered 20 bytes that are no CRL with the time of its next update' }
+      for (let nth = 0; nth < 2; nth++) await expect(authority.crl()).rejects.toMatchObject({ code: 'unavailable', cause })
+      answer = () => crlUntil(new Date(now + 86_400_000))
+      expect(await askedBy(authority)).toBe(3)
     })
 
     test('after a revocation by any instance it is asked for again, also after one whose outcome is not known', async () => {

@@ -1,7 +1,10 @@
 // Certificates of a real step-ca server: what every authority promises, and what a control plane does while it is away.
 
 import { createPrivateKey, X509Certificate } from 'node:crypto'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import type { Authority } from '../../../../control-plane/certificates/authorities/authority.ts'
 import { openStepCa } from '../../../../control-plane/certificates/authorities/step-ca.ts'
 import type { CertificatesOptions } from '../../../../control-plane/certificates/options.ts'
@@ -78,6 +81,28 @@ describeWithStepCa('step-ca', stepCa => {
       const refusal = { code: 'malformed_request', detail: expect.stringMatching(/refuses the request: .*duration/) }
       await expect(authority.sign(request)).rejects.toMatchObject(refusal)
     })
+  })
+
+  test('revoking many again does not read the CRL for each', async () => {
+    const serials = Array.from({ length: 40 }, (_, nth) => (nth + 16).toString(16))
+    const crl = Buffer.from(serials.map(serial => `0201${serial}`).join(''), 'hex')
+    let [revoked, read] = [0, 0]
+    const all = Promise.withResolvers<void>()
+    const server = createServer((request, response) => {
+      if (request.url === '/1.0/crl') {
+        read++
+        void all.promise.then(() => response.end(crl))
+        return
+      }
+      response.writeHead(400).end('{"message": "certificate with serial number 1 is already revoked"}')
+      if (++revoked === serials.length) all.resolve()
+    }).listen(0, '127.0.0.1')
+    onTestFinished(() => void server.close())
+    await once(server, 'listening')
+    const opened = await open({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` })
+    onTestFinished(() => opened.close())
+    await opened.revoke(serials, platform.database)
+    expect(read).toBeLessThan(serials.length / 2)
   })
 
   describe('behind a control plane', () => {
