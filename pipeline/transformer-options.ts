@@ -44,7 +44,7 @@ export const transformerOptions = Type.Object({
       maxItems: 4,
       examples: [['application/json']],
       description:
-        'Media types that this writer takes, so that several writers can share a topic; default: all. With it a message without a content type is a dead letter.',
+        'Media types of this writer, if several share a topic; default: all. With it a message without a content type is a dead letter.',
     }),
   ),
   timeFields: Type.Array(timeField, {

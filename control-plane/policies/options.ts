@@ -7,7 +7,7 @@ export const policiesOptions = Type.Object({
   store: Type.Enum(['relational', 'openfga'], {
     default: 'relational',
     description:
-      "Where policies are kept: in the control plane's database, or (only `api`) in an OpenFGA server. After a change run `./sluice policies repair`: policies are not copied.",
+      'Where policies are kept: in the database, or (only `api`) in OpenFGA. Policies are not copied: after a change run `./sluice policies repair`.',
   }),
   openfga: Type.Object({
     url: Type.String({

@@ -156,7 +156,7 @@ export const kafkaSourceOptions = Type.Object({
       pattern: '^[a-zA-Z0-9._-]{1,100}$',
       allowed: '1 to 100 of the characters a-z A-Z 0-9 . _ -',
       description:
-        'Name of this process in the consumer group (static membership), unique per process: a worker that is back within `consumer.session_ms` after a crash keeps its partitions.',
+        'Unique name of this process in the consumer group (static membership): a worker that is back within `consumer.session_ms` keeps its partitions.',
     }),
   ),
   skipBatch: Type.Boolean({
