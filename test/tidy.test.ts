@@ -7,7 +7,7 @@ import { excerpts } from './tidy/excerpts.ts'
 import { readProject, type SourceFile } from './tidy/files.ts'
 import { importCircles, layers } from './tidy/layers.ts'
 import { links } from './tidy/links.ts'
-import { namedTests } from './tidy/named-tests.ts'
+import { namedFiles } from './tidy/named-files.ts'
 import { wordedNames } from './tidy/names.ts'
 import { exactVersions, lockFile } from './tidy/packages.ts'
 import { promises } from './tidy/promises.ts'
@@ -34,7 +34,7 @@ test("names use the project's words", () => expect(wordedNames(files)).toEqual([
 test('every folder has a README', () => expect(readmes(files)).toEqual([]))
 test('links between documents have targets', () => expect(links(files)).toEqual([]))
 test('a test runs the commands that documents show', () => expect(shownCommands(files)).toEqual([]))
-test('every test named in a document exists', () => expect(namedTests(files)).toEqual([]))
+test('every file named in a document exists', () => expect(namedFiles(files)).toEqual([]))
 test('the table of promises holds every slow test', () => expect(promises(files)).toEqual([]))
 test('no file promises later work, or mentions anything outside the project', () => expect(words(files)).toEqual([]))
 test('versions are pinned', () => expect(exactVersions(files)).toEqual([]))
