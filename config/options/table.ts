@@ -20,9 +20,9 @@ export function optionRows(schema: TObject): string[][] {
 }
 
 export function markdownTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  return [head, head.map(() => '---'), ...rows]
-    .map(cells => `| ${cells.map(cell => cell.replaceAll('|', '\\|').replaceAll('\n', ' ')).join(' | ')} |`)
-    .join('\n')
+  const lineOf = (cells: readonly string[]): string =>
+    `| ${cells.map(cell => cell.replaceAll('|', '\\|').replaceAll('\n', ' ')).join(' | ')} |`
+  return [lineOf(head), `|${'---|'.repeat(head.length)}`, ...rows.map(lineOf)].join('\n')
 }
 
 function rowOf(spec: OptionSpec, name: string): string[] {

@@ -22,7 +22,7 @@ const schema = Type.Object({
 test('the table has a row for each option, and a pipe in a text does not break it', () => {
   expect(optionTable(schema).split('\n')).toEqual([
     '| Option | Allowed | Default | Meaning |',
-    '| --- | --- | --- | --- |',
+    '|---|---|---|---|',
     '| `control.url`<br>`SVC_CONTROL_URL` | a URL | required | Where the control plane \\| answers. |',
     '| `control.token`<br>`SVC_CONTROL_TOKEN` | text | none |  |',
     '| `control.hosts`<br>`SVC_CONTROL_HOSTS` | a list, each text | `a,b` |  |',
