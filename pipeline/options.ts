@@ -58,7 +58,7 @@ export const logOptions = Type.Object({
     default: 24,
     minimum: 1,
     maximum: 87_600,
-    description: 'Hours for which a message is kept after all consumers have passed it.',
+    description: 'Hours that a message is kept after all consumers passed it.',
   }),
   queueBytes: Type.Integer({
     default: 16 * mebibyte,

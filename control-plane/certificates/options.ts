@@ -7,7 +7,7 @@ const timeoutMs = Type.Integer({
   default: 5_000,
   minimum: 10,
   maximum: 60_000,
-  description: 'Milliseconds that one of its answers may take; after that the request gets 503.',
+  description: 'Milliseconds that an answer may take; then the request gets 503.',
 })
 const caFile = (whose: string) =>
   Type.Optional(
@@ -59,7 +59,7 @@ export const certificatesOptions = Type.Object({
     Type.String({
       minLength: 1,
       allowed: 'a URL such as https://sluice.example/certs/crl',
-      description: 'Address at which other servers reach `/certs/crl`: the CRL distribution point in certificates of `builtin`.',
+      description: 'Public address of `/certs/crl`: the CRL distribution point in certificates of `builtin`.',
     }),
   ),
   stepCa: Type.Object({

@@ -21,7 +21,7 @@ export const policiesOptions = Type.Object({
       default: 2_000,
       minimum: 10,
       maximum: 60_000,
-      description: 'Milliseconds that one of its answers may take; after that the request gets 503.',
+      description: 'Milliseconds that an answer may take; then the request gets 503.',
     }),
   }),
 })

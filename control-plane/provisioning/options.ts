@@ -24,7 +24,7 @@ export const provisionOptions = Type.Object({
   user: Type.Optional(
     Type.String({
       minLength: 1,
-      description: 'Email of the user for mappings without `Authorization`; needs `provision.password`.',
+      description: 'Email of the user for mappings without `Authorization`.',
     }),
   ),
   password: Type.Optional(Type.String({ minLength: 1, secret: true, description: "That user's password." })),

@@ -26,7 +26,7 @@ export const liveOptions = Type.Object({
     default: 15,
     minimum: 1,
     maximum: 3_600,
-    description: 'Seconds between heartbeats on a quiet stream. A client that reads nothing for this long is disconnected.',
+    description: 'Seconds between heartbeats. A client that reads nothing for this long is disconnected.',
   }),
 })
 /** The options as live streams get them. */
