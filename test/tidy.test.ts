@@ -3,7 +3,7 @@
 
 import { beforeAll, expect, test } from 'vitest'
 import { shownCommands } from './tidy/commands.ts'
-import { excerpts } from './tidy/excerpts.ts'
+import { excerpts, quotedErrors } from './tidy/excerpts.ts'
 import { readProject, type SourceFile } from './tidy/files.ts'
 import { importCircles, layers } from './tidy/layers.ts'
 import { links } from './tidy/links.ts'
@@ -41,3 +41,4 @@ test('versions are pinned', () => expect(exactVersions(files)).toEqual([]))
 test('the lock file names no registry, every system, and the integrity of each package', () => expect(lockFile(files)).toEqual([]))
 test('generated tables in documents are current', async () => expect(tables(files, await loadTableSources())).toEqual([]))
 test('code in documents is current', () => expect(excerpts(files)).toEqual([]))
+test('errors that a guide explains are those of the code', () => expect(quotedErrors(files)).toEqual([]))
