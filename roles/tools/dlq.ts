@@ -116,8 +116,8 @@ function addDlqCommand(dlq: Command, name: string): Command {
 
 function addResolvingCommand(dlq: Command, name: string, participle: string): Command {
   return addDlqCommand(dlq, name)
-    .argument('[id...]', `ids of the messages to be ${participle}`, (text: string, before: readonly string[] = []) => [
-      ...before,
+    .argument('[id...]', `ids of the messages to be ${participle}`, (text: string, before: readonly string[] | undefined) => [
+      ...(before ?? []),
       parseId(text),
     ])
     .option('--rule <rule>', 'all open dead letters that violate this rule')
