@@ -41,7 +41,7 @@ export const adminOptions = Type.Object({
       minLength: 8,
       secret: true,
       description:
-        'Password of that administrator. Without one `up` generates it (`admin-password` in the data folder), and `api` creates no administrator.',
+        "That administrator's password. Without one `up` generates it (`admin-password` in the data folder), and `api` creates none.",
     }),
   ),
 })

@@ -7,7 +7,7 @@ import type { Logger } from '../config/logger.ts'
 export const compatibilityOption = Type.Enum(['none', '0.13'], {
   default: 'none',
   description:
-    "With `0.13` the devices, scripts, SDK and CLI of the origin's release 0.13 work unchanged: its schemes, paths, field names and variables are accepted beside ours, and clients may choose ids and keys.",
+    "With `0.13` devices, scripts, SDK and CLI of the origin's release 0.13 work unchanged, and clients may choose ids and keys.",
 })
 export type Compatibility = 'none' | '0.13'
 

@@ -17,7 +17,7 @@ export const httpOptions = Type.Object({
   certFile: Type.Optional(
     Type.String({
       minLength: 1,
-      description: 'Certificate chain of this listener, as PEM: enables HTTPS. Read at start-up.',
+      description: 'Certificate chain, as PEM: enables HTTPS. Read at start-up.',
     }),
   ),
   keyFile: Type.Optional(Type.String({ minLength: 1, description: 'Private key of that certificate, as PEM.' })),
@@ -25,7 +25,7 @@ export const httpOptions = Type.Object({
     default: 1_048_576,
     minimum: 1024,
     maximum: 67_108_864,
-    description: 'Largest request body, in bytes. Ingest has its own payload limit.',
+    description: 'Largest request body, in bytes; for messages see `ingest`.',
   }),
   requestTimeoutMs: Type.Integer({
     default: 30_000,
@@ -37,7 +37,7 @@ export const httpOptions = Type.Object({
     default: [],
     examples: [['10.0.0.0/8', '2001:db8::/32']],
     description:
-      'Reverse proxies in front, whose `X-Forwarded-For` and `Forwarded` headers are trusted. Without it all clients behind a proxy count as one address.',
+      'Reverse proxies whose `X-Forwarded-For` and `Forwarded` are trusted. Otherwise all clients behind one count as one address.',
   }),
   allowedOrigins: Type.Array(Type.String({ minLength: 1, allowed: 'an origin such as https://app.example.com, or * for any origin' }), {
     default: [],
@@ -48,8 +48,7 @@ export const httpOptions = Type.Object({
     default: 72_000,
     minimum: 1000,
     maximum: 600_000,
-    description:
-      'Milliseconds after which an idle connection is closed. Set it above the time-out of a load balancer in front (often 60 s).',
+    description: 'Milliseconds after which an idle connection is closed. Set it above that of a load balancer in front (often 60 s).',
   }),
 })
 

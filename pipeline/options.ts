@@ -38,7 +38,7 @@ export const messageOptions = Type.Object({
     default: 366,
     minimum: 0,
     maximum: 36_600,
-    description: 'Days that a time may lie after the message was received; a later one is a dead letter.',
+    description: 'Days that a time may be after the message was received; a later one is a dead letter.',
   }),
 })
 export type MessageOptions = Static<typeof messageOptions>
@@ -58,7 +58,7 @@ export const logOptions = Type.Object({
     default: 24,
     minimum: 1,
     maximum: 87_600,
-    description: 'Hours for which a message is kept after all consumers have passed it.',
+    description: 'Hours that a message is kept after all consumers passed it.',
   }),
   queueBytes: Type.Integer({
     default: 16 * mebibyte,
@@ -91,12 +91,12 @@ export const logOptions = Type.Object({
       allowed: 'the id of the log to accept, which the error of the start gives',
       flag: '--accept-new-log',
       examples: ['2b1f9f6e-5a0c-4d3e-9b7a-6c8d5e4f3a21'],
-      description: 'Go on with this recreated log, or with a store that lacks what was read before. An id of another log has no effect.',
+      description: 'Continue with this recreated log, or with a store that lacks what was read before.',
     }),
   ),
   acceptLost: Type.Boolean({
     default: false,
-    description: 'Go on where the log deleted messages that were not stored; they are counted as lost.',
+    description: 'Continue where the log deleted messages that were not stored; they count as lost.',
   }),
 })
 export type LogOptions = Static<typeof logOptions>

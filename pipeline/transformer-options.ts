@@ -21,7 +21,7 @@ const timeField = Type.Object({
 export const transformerOptions = Type.Object({
   format: Type.Enum(['auto', 'senml', 'json'], {
     default: 'auto',
-    description: 'How messages are read; `auto` goes by their content type, or else by the root of the payload.',
+    description: 'How messages are read; `auto` goes by their content type, else by the root of the payload.',
   }),
   contentType: Type.Optional(
     Type.Enum(['application/senml+json', 'application/senml+cbor'], {
@@ -35,7 +35,7 @@ export const transformerOptions = Type.Object({
       pattern: `^(?!${senmlFormat}$)[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`,
       allowed: `up to 100 letters, digits, _ and -, beginning with a letter or digit, but not ${senmlFormat}, which holds SenML`,
       examples: ['events'],
-      description: 'Format of JSON documents without a subtopic; without it they are dead letters. Over HTTP they are refused.',
+      description: 'Format of JSON documents without a subtopic, otherwise dead letters. Over HTTP they are refused.',
     }),
   ),
   contentTypes: Type.Optional(
@@ -44,13 +44,13 @@ export const transformerOptions = Type.Object({
       maxItems: 4,
       examples: [['application/json']],
       description:
-        'Media types that this writer takes, so that several writers can share a topic; default: all. With it a message without a content type is a dead letter.',
+        'Media types of this writer, if several share a topic; default: all. With it a message without a content type is a dead letter.',
     }),
   ),
   timeFields: Type.Array(timeField, {
     default: [],
     examples: [[{ fieldName: 'measured_at', fieldFormat: 'unix_ms', location: 'UTC' }]],
-    description: 'Where JSON documents hold their time; the first that a document has counts, else the time of receipt.',
+    description: 'Where JSON documents hold their time: the first that a document has, else the time of receipt.',
   }),
 })
 export type TransformerOptions = Static<typeof transformerOptions>

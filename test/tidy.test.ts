@@ -3,11 +3,11 @@
 
 import { beforeAll, expect, test } from 'vitest'
 import { shownCommands } from './tidy/commands.ts'
-import { excerpts } from './tidy/excerpts.ts'
+import { excerpts, quotedErrors } from './tidy/excerpts.ts'
 import { readProject, type SourceFile } from './tidy/files.ts'
 import { importCircles, layers } from './tidy/layers.ts'
 import { links } from './tidy/links.ts'
-import { namedTests } from './tidy/named-tests.ts'
+import { namedFiles } from './tidy/named-files.ts'
 import { wordedNames } from './tidy/names.ts'
 import { exactVersions, lockFile } from './tidy/packages.ts'
 import { promises } from './tidy/promises.ts'
@@ -34,10 +34,11 @@ test("names use the project's words", () => expect(wordedNames(files)).toEqual([
 test('every folder has a README', () => expect(readmes(files)).toEqual([]))
 test('links between documents have targets', () => expect(links(files)).toEqual([]))
 test('a test runs the commands that documents show', () => expect(shownCommands(files)).toEqual([]))
-test('every test named in a document exists', () => expect(namedTests(files)).toEqual([]))
+test('every file named in a document exists', () => expect(namedFiles(files)).toEqual([]))
 test('the table of promises holds every slow test', () => expect(promises(files)).toEqual([]))
 test('no file promises later work, or mentions anything outside the project', () => expect(words(files)).toEqual([]))
 test('versions are pinned', () => expect(exactVersions(files)).toEqual([]))
 test('the lock file names no registry, every system, and the integrity of each package', () => expect(lockFile(files)).toEqual([]))
 test('generated tables in documents are current', async () => expect(tables(files, await loadTableSources())).toEqual([]))
 test('code in documents is current', () => expect(excerpts(files)).toEqual([]))
+test('errors that a guide explains are those of the code', () => expect(quotedErrors(files)).toEqual([]))

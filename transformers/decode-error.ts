@@ -3,7 +3,7 @@
 /** A payload that can never be decoded. Its message is dead-lettered with these fields. */
 export class DecodeError extends Error {
   override readonly name = 'DecodeError'
-  /** Stable, kebab-case: `one-value`, `name-characters`. Listed in the README next to the decoder. */
+  /** Stable, kebab-case: `one-value`, `name-characters`. Listed in docs/reference. */
   readonly rule: string
   /** The record's ordinal in the payload as received, from 0; undefined if the fault is not in a record. */
   readonly record: number | undefined

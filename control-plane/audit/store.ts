@@ -1,4 +1,6 @@
 // The audit log in the database: who changed what, when and from where.
+//
+// A store notes the line in the transaction of its change (`write.note`): a hook around requests would lose lines when a process is killed.
 
 import type { Database, Queries, SqlRow, SqlValue } from '../../database/database.ts'
 import type { UserId } from '../ids.ts'

@@ -7,7 +7,7 @@ const timeoutMs = Type.Integer({
   default: 5_000,
   minimum: 10,
   maximum: 60_000,
-  description: 'Milliseconds that one of its answers may take; after that the request gets 503.',
+  description: 'Milliseconds that an answer may take; then the request gets 503.',
 })
 const caFile = (whose: string) =>
   Type.Optional(
@@ -22,7 +22,7 @@ export const certificatesOptions = Type.Object({
   backend: Type.Enum(['builtin', 'step-ca', 'vault'], {
     default: 'builtin',
     description:
-      'Which authority signs: one in the database, a step-ca server, or the PKI of a HashiCorp Vault or OpenBao server. Certificates of another one are neither listed nor revoked.',
+      'Which authority signs: one in the database, step-ca, or the PKI of HashiCorp Vault or OpenBao. Certificates of another one are neither listed nor revoked.',
   }),
   ttlHours: Type.Integer({
     default: 2_400,
@@ -40,14 +40,14 @@ export const certificatesOptions = Type.Object({
     default: 100_000,
     minimum: 1,
     maximum: 10_000_000,
-    description: 'Most valid certificates of one owner. At this limit the owner gets no new ones until some expire or are revoked.',
+    description: 'Most valid certificates of one owner; at this limit the owner gets no new ones.',
   }),
   revokedMax: Type.Integer({
     default: 10_000,
     minimum: 1,
     maximum: 1_000_000,
     description:
-      'Most revoked certificates of one owner in the CRL. At this limit the owner gets no new ones until some leave it, a week after they expire.',
+      'Most revoked certificates of one owner in the CRL; at this limit the owner gets no new ones. One leaves it a week after it expires.',
   }),
   subject: Type.String({
     default: 'Sluice',
@@ -59,7 +59,7 @@ export const certificatesOptions = Type.Object({
     Type.String({
       minLength: 1,
       allowed: 'a URL such as https://sluice.example/certs/crl',
-      description: 'Address at which other servers reach `/certs/crl`: the CRL distribution point in certificates of `builtin`.',
+      description: 'Public address of `/certs/crl`: the CRL distribution point in certificates of `builtin`.',
     }),
   ),
   stepCa: Type.Object({

@@ -17,7 +17,7 @@ export const serviceTokenOption = {
 export const internalOptions = Type.Object({
   listen: listenAddressOption(
     '127.0.0.1:9080',
-    'Address for other processes of the platform, and for metrics. Beyond loopback it needs a token or mutual TLS.',
+    'Address for other processes, and for metrics. Beyond loopback it needs a token or mutual TLS.',
   ),
   token: Type.Optional(
     Type.String({

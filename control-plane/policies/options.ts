@@ -7,7 +7,7 @@ export const policiesOptions = Type.Object({
   store: Type.Enum(['relational', 'openfga'], {
     default: 'relational',
     description:
-      "Where policies are kept: in the control plane's database, or (only `api`) in an OpenFGA server. After a change run `./sluice policies repair`: policies are not copied.",
+      'Where policies are kept: in the database, or (only `api`) in OpenFGA. Policies are not copied: after a change run `./sluice policies repair`.',
   }),
   openfga: Type.Object({
     url: Type.String({
@@ -21,7 +21,7 @@ export const policiesOptions = Type.Object({
       default: 2_000,
       minimum: 10,
       maximum: 60_000,
-      description: 'Milliseconds that one of its answers may take; after that the request gets 503.',
+      description: 'Milliseconds that an answer may take; then the request gets 503.',
     }),
   }),
 })

@@ -18,14 +18,13 @@ export const provisionOptions = Type.Object({
   configPath: Type.Optional(
     Type.String({
       allowed: 'the path of a TOML file',
-      description:
-        'The layout file: what a mapping creates. Without one: one thing and the channels control and data. It may also hold the options below.',
+      description: 'The layout file: what a mapping creates. Without one: one thing and the channels control and data.',
     }),
   ),
   user: Type.Optional(
     Type.String({
       minLength: 1,
-      description: 'Email of the user for mappings without `Authorization`; needs `provision.password`.',
+      description: 'Email of the user for mappings without `Authorization`.',
     }),
   ),
   password: Type.Optional(Type.String({ minLength: 1, secret: true, description: "That user's password." })),
@@ -40,8 +39,7 @@ export const provisionOptions = Type.Object({
   open: Type.Optional(
     Type.Boolean({
       defaultText: '`false`',
-      description:
-        'Whether other machines may request mappings without `Authorization`; otherwise these credentials need `http.host` to be loopback.',
+      description: 'Whether other machines may request mappings without `Authorization`; otherwise `http.host` must be loopback.',
     }),
   ),
   externalKeyBytesMin: Type.Optional(

@@ -23,7 +23,7 @@ export const controlOptions = Type.Object({
     default: 60,
     minimum: 0,
     maximum: 3_600,
-    description: 'Seconds for which a grant is cached. A change ends it at once; without the stream of changes it lasts 5 s.',
+    description: 'Seconds for which a grant is cached. A change ends it; without the stream of changes it lasts 5 s.',
   }),
   grantsMax: Type.Integer({
     default: 100_000,

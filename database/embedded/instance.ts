@@ -16,7 +16,7 @@ export interface Instance {
   close(): Promise<void>
 }
 
-/** Less memory and smaller statistics samples than PostgreSQL's defaults; the README says what that costs. */
+/** Less memory and smaller statistics samples than PostgreSQL's defaults. */
 const settings = ['-c', 'shared_buffers=32MB', '-c', 'default_statistics_target=20', '-c', 'random_page_cost=1.1']
 /** Kept lines of output: PostgreSQL prints few before it ends, but many in years of running. */
 const linesMax = 100

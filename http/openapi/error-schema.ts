@@ -4,27 +4,36 @@ import { Type } from 'typebox'
 import { type ErrorCode, errors, type Fault } from '../errors.ts'
 
 const codes = Object.keys(errors) as ErrorCode[]
+const malformed: Fault = { pointer: '/query/limit', detail: 'is not allowed: give a whole number from 1 to 100' }
+const requestId = '4d1f0a52-6c0e-4b5e-8f0a-3f1c2b7d9e60'
 
 const properties = {
-  error: Type.String({ description: 'Fixed text of the code.' }),
+  error: Type.String({ description: 'Fixed text of the code.', examples: [errors.malformed_request.title] }),
   code: Type.Enum(codes, { description: 'For programs: stable across releases.' }),
-  status: Type.Integer(),
+  status: Type.Integer({ examples: [errors.malformed_request.status] }),
   detail: Type.Optional(Type.String({ description: 'What is wrong with this request and what to do.' })),
   errors: Type.Optional(
     Type.Array(
       Type.Object(
-        { pointer: Type.String({ description: '`/body/0/name`, `/query/limit`, `/path/id`.' }), detail: Type.String() },
+        {
+          pointer: Type.String({ description: '`/body/0/name`, `/query/limit`, `/path/id`.', examples: [malformed.pointer] }),
+          detail: Type.String({ examples: [malformed.detail] }),
+        },
         { title: 'Fault' },
       ),
       { description: 'Each fault of the request with its place.' },
     ),
   ),
-  request_id: Type.String({ description: 'The same as in the header X-Request-Id and in the log.' }),
+  request_id: Type.String({ description: 'The same as in the header X-Request-Id and in the log.', examples: [requestId] }),
 }
 /** The error body. The error handler serializes it itself, so this schema only documents it. */
 export const errorSchema = Type.Object(properties, { title: 'Error' })
 const problemSchema = Type.Object(
-  { type: Type.String({ description: 'Always about:blank.' }), title: Type.String(), ...properties },
+  {
+    type: Type.String({ description: 'Always about:blank.', examples: ['about:blank'] }),
+    title: Type.String({ examples: [errors.malformed_request.title] }),
+    ...properties,
+  },
   { title: 'Problem', description: 'The error in the form of RFC 9457, for clients that accept application/problem+json.' },
 )
 
@@ -35,7 +44,6 @@ const headers: Readonly<Partial<Record<ErrorCode, Readonly<Record<string, string
   unavailable: { 'Retry-After': 'Seconds to wait before a retry.' },
 }
 
-const malformed: Fault = { pointer: '/query/limit', detail: 'is not allowed: give a whole number from 1 to 100' }
 /** The `detail` of each example. */
 const details: Readonly<Partial<Record<ErrorCode, string>>> = {
   malformed_request: `${malformed.pointer} ${malformed.detail}`,
@@ -56,7 +64,7 @@ export function errorAnswer(code: ErrorCode) {
   const { status, title } = errors[code]
   const detail = details[code] === undefined ? {} : { detail: details[code] }
   const faults = code === 'malformed_request' ? { errors: [malformed] } : {}
-  const example = { error: title, code, status, ...detail, ...faults, request_id: '4d1f0a52-6c0e-4b5e-8f0a-3f1c2b7d9e60' }
+  const example = { error: title, code, status, ...detail, ...faults, request_id: requestId }
   const named = Object.entries(headers[code] ?? {}).map(([name, description]) => [name, { type: 'string', description }] as const)
   return {
     description: title,

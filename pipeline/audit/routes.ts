@@ -68,14 +68,19 @@ export interface AuditParts {
 }
 
 // Describes the fields of reports that programs rely on; further fields are for people, and more may be added.
-const reported = { topic: Type.String(), writer: Type.String() }
+const reported = { topic: Type.String({ examples: [exampleTrace.topic] }), writer: Type.String({ examples: [exampleTrace.writer] }) }
 const verifyReport = Type.Unsafe<VerifyReport>(
   Type.Object(
     {
       ...reported,
-      log: Type.Integer({ description: "The log's number in the store." }),
-      partitions: Type.Array(Type.Object({ partition: Type.Integer(), holds: Type.Boolean() }, { additionalProperties: true })),
-      holds: Type.Boolean({ description: 'Whether every message is stored exactly once or is a dead letter.' }),
+      log: Type.Integer({ description: "The log's number in the store.", examples: [exampleVerification.log] }),
+      partitions: Type.Array(
+        Type.Object(
+          { partition: Type.Integer({ examples: [7] }), holds: Type.Boolean({ examples: [true] }) },
+          { additionalProperties: true },
+        ),
+      ),
+      holds: Type.Boolean({ description: 'Whether every message is stored exactly once or is a dead letter.', examples: [true] }),
     },
     {
       title: 'VerifyReport',
@@ -89,7 +94,7 @@ const traceReport = Type.Unsafe<TraceReport>(
   Type.Object(
     {
       ...reported,
-      id: Type.String(),
+      id: Type.String({ examples: [exampleTrace.id] }),
       state: Type.Enum(['stored', 'waiting', 'retrying', 'dead-lettered', 'filtered', 'empty', 'missing', 'unknown']),
     },
     { title: 'TraceReport', description: 'The state of the message at each stage.', additionalProperties: true, examples: [exampleTrace] },

@@ -1,7 +1,7 @@
 // The embedded log: waiting appends are committed together in one SQLite transaction (group commit).
 //
 // It works in the main thread, which blocks while the disk syncs a commit: well under a millisecond on an idle disk, several on
-// a busy one. README.md has the figures.
+// a busy one (README.md).
 
 import type { Logger } from '../../config/logger.ts'
 import { type OutageReport, openOutage } from '../../config/outage.ts'

@@ -9,7 +9,7 @@ function sources(part: string, without: string, example: readonly string[]) {
       minItems: 1,
       maxItems: 8,
       examples: [example],
-      description: `Where ${part} comes from: the first of these that the message has. ${without}`,
+      description: `Where ${part} comes from: the first that the message has. ${without}`,
     }),
   )
 }
@@ -21,7 +21,7 @@ export const envelopeOptions = Type.Object({
   contentType: sources('the content type', 'Default: `header:content-type`.', ['const:application/json']),
   created: sources(
     'the time of a message',
-    "Default: `header:created` in nanoseconds. Elsewhere RFC 3339, or digits since 1970 whose number says the unit. Without one it is the record's timestamp.",
+    "Default: `header:created` in nanoseconds. Elsewhere RFC 3339, or digits since 1970. Without one it is the record's timestamp.",
     ['field:ts', 'header:event-time'],
   ),
 })

@@ -16,11 +16,11 @@ export const ingestOptions = Type.Object({
   clientCertificates: Type.Enum(['none', 'tls', 'header'], {
     default: 'none',
     description:
-      'Whether devices may authenticate with a certificate of `POST /certs`: `tls` over TLS to this server, `header` through a proxy in `http.trusted_proxies` that sets `Client-Cert` (RFC 9440) and removes it from client requests.',
+      'Whether devices may authenticate with a certificate: `tls` on this server, `header` through a proxy in `http.trusted_proxies` that sets `Client-Cert` (RFC 9440) and removes it from requests.',
   }),
   thingMessagesPerMinute: Type.Integer({
     ...quota,
-    description: 'Messages that one thing may publish per minute and ingest process; further ones get 429. 0 is no quota.',
+    description: 'Messages of one thing per minute and ingest process; further ones get 429. 0 is no quota.',
   }),
   channelMessagesPerMinute: Type.Integer({
     ...quota,

@@ -34,7 +34,7 @@ const connectionProperties = {
   clientId: Type.String({
     default: 'sluice',
     pattern: '^[a-zA-Z0-9._-]{1,100}$',
-    description: 'Client id for the logs and quotas of brokers.',
+    description: 'Client id in logs and quotas of brokers.',
   }),
   tls: Type.Boolean({ default: false, description: "Encrypt connections, and verify the brokers' certificates." }),
   caFile: Type.Optional(Type.String({ minLength: 1, description: "CA of the brokers' certificates, as PEM, instead of the system's." })),
@@ -82,7 +82,7 @@ export const kafkaLogOptions = Type.Object({
   ...topicProperties,
   encoding: Type.Enum(['raw', 'confluent'], {
     default: 'raw',
-    description: 'Encoding in the topic: `raw` is the payload with the envelope in headers, `confluent` an Avro envelope.',
+    description: 'Encoding in the topic: `raw` has the envelope in headers, `confluent` is an Avro envelope.',
   }),
   registry: Type.Optional(
     Type.String({
@@ -132,7 +132,7 @@ export const kafkaSourceOptions = Type.Object({
     default: 60_000,
     minimum: 100,
     maximum: 3_600_000,
-    description: 'Milliseconds between looks for new topics that match; the workers restart to read them.',
+    description: 'Milliseconds between looks for new topics that match.',
   }),
   create: Type.Boolean({
     default: false,
@@ -156,13 +156,13 @@ export const kafkaSourceOptions = Type.Object({
       pattern: '^[a-zA-Z0-9._-]{1,100}$',
       allowed: '1 to 100 of the characters a-z A-Z 0-9 . _ -',
       description:
-        'Name of this process in the consumer group (static membership), unique per process: a worker that is back within `consumer.session_ms` after a crash keeps its partitions.',
+        'Unique name of this process in the consumer group (static membership): a worker that is back within `consumer.session_ms` keeps its partitions.',
     }),
   ),
   skipBatch: Type.Boolean({
     default: false,
     flag: '--skip-batch',
-    description: 'Skip batches of Kafka before 0.11, which cannot be read; they are counted as lost.',
+    description: 'Skip batches of Kafka before 0.11; they count as lost.',
   }),
   acceptNew: logOptions.properties.acceptNew,
   acceptLost: logOptions.properties.acceptLost,

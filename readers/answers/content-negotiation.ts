@@ -59,7 +59,7 @@ export function takesGzip(acceptEncoding: string | undefined): boolean {
 const codedBytesMin = 1024
 /** Up to this size it takes 0.2 ms, less than a switch to another thread. */
 const codedHereBytesMax = 64 * 1024
-/** README.md has the figures. */
+/** 26,170 bytes become 2,410 in 0.07 ms; level 6 gives 2,346 in 0.14 ms. */
 const level = 1
 const compress = promisify(gzip)
 

@@ -8,7 +8,7 @@ export const liveOptions = Type.Object({
     default: 1000,
     minimum: 1,
     maximum: 100_000,
-    description: 'Concurrent live streams; further ones get 503. One user may have half of them.',
+    description: 'Concurrent live streams; further ones get 503. One user gets half of them.',
   }),
   streamsEachMax: Type.Integer({
     default: 100,
@@ -26,7 +26,7 @@ export const liveOptions = Type.Object({
     default: 15,
     minimum: 1,
     maximum: 3_600,
-    description: 'Seconds between heartbeats on a quiet stream. A client that reads nothing for this long is disconnected.',
+    description: 'Seconds between heartbeats. A client that reads nothing for this long is disconnected.',
   }),
 })
 /** The options as live streams get them. */

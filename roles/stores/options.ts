@@ -41,7 +41,7 @@ async function relational(): Promise<StoreOptions> {
     default: 60_000,
     minimum: 1_000,
     maximum: 3_600_000,
-    description: 'Milliseconds after which a statement is cancelled; its batch is written again.',
+    description: 'Milliseconds after which a statement is cancelled and repeated.',
   })
   return checked<{ url: string }>(
     {

@@ -116,12 +116,10 @@ function addDlqCommand(dlq: Command, name: string): Command {
 
 function addResolvingCommand(dlq: Command, name: string, participle: string): Command {
   return addDlqCommand(dlq, name)
-    .argument(
-      '[id...]',
-      `ids of the messages to be ${participle}`,
-      (text: string, before: readonly string[]) => [...before, parseId(text)],
-      [],
-    )
+    .argument('[id...]', `ids of the messages to be ${participle}`, (text: string, before: readonly string[] | undefined) => [
+      ...(before ?? []),
+      parseId(text),
+    ])
     .option('--rule <rule>', 'all open dead letters that violate this rule')
     .option('--channel <id>', 'all open dead letters of this channel')
     .option('--all', 'all open dead letters')

@@ -50,7 +50,7 @@ export const sinkOptions = Type.Object({
     default: 30_000,
     minimum: 500,
     maximum: 600_000,
-    description: 'Milliseconds after which a request fails; its batch is written again.',
+    description: 'Milliseconds after which a request fails and is repeated.',
   }),
   connectTimeoutMs: Type.Integer({
     default: 5_000,

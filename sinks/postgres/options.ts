@@ -10,8 +10,7 @@ export const sinkOptions = Type.Object({
     default: 10_000,
     minimum: 100,
     maximum: 600_000,
-    description:
-      'Milliseconds that a batch waits for its partitions; after that an old connection of this writer that holds them is terminated.',
+    description: 'Milliseconds that a batch waits for its partitions; then an old connection of this writer that holds them is terminated.',
   }),
   retentionMonths: Type.Integer({
     default: 0,
@@ -21,7 +20,7 @@ export const sinkOptions = Type.Object({
   }),
   nameIndex: Type.Boolean({
     default: false,
-    description: 'Whether to index records by channel and name, for dashboards that show a few names of many; writing gets slower.',
+    description: 'Index records by channel and name, for dashboards that show a few names of many; writing gets slower.',
   }),
 })
 export type SinkOptions = Static<typeof sinkOptions>

@@ -6,7 +6,13 @@ import addFormats from 'ajv-formats'
 
 export interface Schema {
   readonly examples?: readonly unknown[]
+  readonly default?: unknown
+  readonly const?: unknown
+  readonly enum?: readonly unknown[]
+  readonly anyOf?: readonly Schema[]
+  readonly items?: Schema
   readonly properties?: Readonly<Record<string, Schema>>
+  readonly required?: readonly string[]
 }
 
 export interface Shown {
@@ -106,12 +112,20 @@ function exampleFaults({ schema, example, examples = {} }: Shown): string[] {
   return all.length === 0 ? ['has no example'] : all.flatMap(one => valueFaults(one, schema))
 }
 
-/** Faults of the examples within a schema. */
-function schemaFaults(schema: Schema): string[] {
+/** Faults of the examples within a schema. A required property without one would be shown as "string", unless the whole has an example. */
+function schemaFaults(schema: Schema, isShown = false): string[] {
+  const { examples = [], properties = {}, required = [], items } = schema
+  const shown = isShown || examples.length > 0
   return [
-    ...(schema.examples ?? []).flatMap(one => valueFaults(one, schema)),
-    ...Object.entries(schema.properties ?? {}).flatMap(([name, one]) => schemaFaults(one).map(what => `${name}: ${what}`)),
+    ...examples.flatMap(one => valueFaults(one, schema)),
+    ...(shown ? [] : required.filter(name => !hasExample(properties[name]!)).map(name => `${name} has no example`)),
+    ...Object.entries(properties).flatMap(([name, one]) => schemaFaults(one, shown).map(what => `${name}: ${what}`)),
+    ...(items === undefined ? [] : schemaFaults(items, shown)),
   ]
+}
+
+function hasExample({ examples, default: preset, const: fixed, enum: choices, anyOf, items, properties }: Schema): boolean {
+  return [examples, preset, fixed, choices, anyOf, items, properties].some(one => one !== undefined)
 }
 
 function valueFaults(example: unknown, schema: Schema): string[] {

@@ -145,8 +145,8 @@ describeUnlessMissing('the guide from a Kafka topic', missingKcat(), () =>
           expect(await owner.stop()).toBe(0)
           // Empty; so the writer has to create it.
           await kafka.deleteTopic(`${topic}.dead-letters.relational`)
-          const [grants] = extractBlocks(guide, 'store-rights')
-          await site.database.execute(`REVOKE ALL ON SCHEMA public FROM PUBLIC; ${grants!.text}`)
+          const [grants] = extractBlocks(readFileSync(join(root, 'docs/stores/postgres.md'), 'utf8'), 'writer-rights')
+          await site.database.execute(`REVOKE ALL ON SCHEMA public FROM PUBLIC; ${grants!.text.replaceAll(' writer', ' plant_writer')}`)
 
           const limited = {
             SVC_LOG_BROKERS: kafka.secured.sasl[0]!,

@@ -1,6 +1,6 @@
-// Code in documents is copied from its file, so that a guide always shows the current code.
+// Code in documents is copied from its file, so that a guide always shows the current code; and errors that a guide explains are those of the code.
 
-import type { Finding, SourceFile } from './files.ts'
+import { type Finding, isCode, isProduct, type SourceFile } from './files.ts'
 
 /**
  * Updates the excerpts in the text. Between `<!-- code:PATH NAME -->` and `<!-- /code -->` is the top-level declaration of that name in the file, with
@@ -41,4 +41,19 @@ export function excerpts(files: readonly SourceFile[]): Finding[] {
   return files
     .filter(({ path, text }) => path.endsWith('.md') && withExcerpts(text, files) !== text)
     .map(({ path }) => `${path}: its excerpts are not those of the code: run npm test -- --write`)
+}
+
+/** Errors that operators search for, with `…` for what differs: each part between must be in the code. */
+const guidesOfErrors = ['docs/guides/operate.md', 'docs/guides/backup-and-restore.md']
+
+export function quotedErrors(files: readonly SourceFile[]): Finding[] {
+  const code = files.filter(file => isCode(file) && isProduct(file)).map(({ text }) => text)
+  return files
+    .filter(({ path }) => guidesOfErrors.includes(path))
+    .flatMap(({ path, text }) => {
+      const quoted = [...text.matchAll(/`((?:…|the )[^`]*…[^`]*|…[^`]*)`/g)].map(([, message = '']) => message)
+      return quoted
+        .filter(message => !message.split('…').every(part => code.some(text => text.includes(part.replace(/^[ ,:]+|[ ,:]+$/g, '')))))
+        .map(message => `${path}: the code has no error "${message}"`)
+    })
 }

@@ -55,7 +55,7 @@ export function metricTable(): string {
     const labels = labelNames.map(label => `\`${label}\``).join(', ')
     return `| \`${name}\` | ${type} | ${labels} | ${roles.join(', ')} | ${help} |`
   })
-  return ['| Metric | Type | Labels | Roles | Meaning |', '| --- | --- | --- | --- | --- |', ...rows].join('\n')
+  return ['| Metric | Type | Labels | Roles | Meaning |', '|---|---|---|---|---|', ...rows].join('\n')
 }
 
 /** The metrics in Prometheus text that are not in the table. Those of the process itself come from prom-client and Node.js. */

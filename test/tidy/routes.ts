@@ -22,7 +22,6 @@ interface Operation {
   readonly tags: readonly [string]
   readonly summary: string
   readonly security?: readonly Readonly<Record<string, unknown>>[]
-  readonly responses: Readonly<Record<string, unknown>>
 }
 
 interface Document {
@@ -55,42 +54,24 @@ function callersOf({ security = [] }: Operation): string {
   return security.map(one => callers[Object.keys(one)[0] ?? ''] ?? 'anyone').join(', ')
 }
 
-/** Answers of every route that takes a body. */
-const bodyAnswers = ['413', '415']
-
-/** A table for each tag of the API, in order, below a heading and the tag's description. Answers that many routes share stand once, above. */
+/** A table for each tag of the API, in order, below a heading and the tag's description. */
 export async function routeTables(): Promise<string> {
   const { tags, paths } = await describe()
   const all = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ route: `${method.toUpperCase()} ${path}`, operation })),
   )
-  const common = sharedAnswers(all.map(({ operation }) => operation))
-  const secured = sharedAnswers(all.map(({ operation }) => operation).filter(operation => callersOf(operation) !== 'anyone'))
-  const implied = [...common, ...secured, ...bodyAnswers]
   const sections = tags.map(({ name, description }) => {
     const routes = all.filter(({ operation }) => operation.tags[0] === name)
     const callers = [...new Set(routes.map(({ operation }) => callersOf(operation)))]
-    const rows = routes.map(({ route, operation }) => {
-      const answers = Object.keys(operation.responses).filter(status => !implied.includes(status))
-      return [`\`${route}\``, callersOf(operation), answers.join(' '), operation.summary]
-    })
+    const rows = routes.map(({ route, operation }) => [`\`${route}\``, callersOf(operation), operation.summary])
     const table =
       callers.length === 1
         ? `Caller: ${callers[0]}.\n\n${markdownTable(
-            ['Route', 'Answers', 'Meaning'],
+            ['Route', 'Meaning'],
             rows.map(row => row.toSpliced(1, 1)),
           )}`
-        : markdownTable(['Route', 'Caller', 'Answers', 'Meaning'], rows)
+        : markdownTable(['Route', 'Caller', 'Meaning'], rows)
     return `### Routes: ${name}\n\n${description}${callers.length === 1 ? ' ' : '\n\n'}${table}`
   })
-  const rest = secured.filter(status => !common.includes(status))
-  return [
-    `The tables leave out what many routes may answer: ${common.join(', ')} every route; ${rest.join(', ')} those with credentials; ${bodyAnswers.join(', ')} those with a body.`,
-    ...sections,
-  ].join('\n\n')
-}
-
-/** The statuses that all of the operations may answer. */
-function sharedAnswers(operations: readonly Operation[]): string[] {
-  return Object.keys(operations[0]!.responses).filter(status => operations.every(({ responses }) => status in responses))
+  return sections.join('\n\n')
 }

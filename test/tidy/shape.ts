@@ -124,4 +124,4 @@ export function readmes(files: readonly SourceFile[]): Finding[] {
 
 /** The folder in which a reader begins: `pipeline`, or the folder of one store. */
 const outerFolderOf = (path: string): string =>
-  /^(?:(?:sinks|readers)\/(?:cassandra|influxdb|live|mongodb|postgres)|[^/]+)(?=\/)/.exec(path)?.[0] ?? '.'
+  /^(?:(?:sinks|readers)\/(?:cassandra|influxdb|mongodb|postgres)|[^/]+)(?=\/)/.exec(path)?.[0] ?? '.'

@@ -83,9 +83,9 @@ function sectionTables(roles: Roles): string {
   const rows = new Map<string, SharedRow>()
   for (const name of documented) {
     for (const cells of optionRows(roles[name]!)) {
-      const key = cells.toSpliced(3, 1).join()
+      const key = cells.toSpliced(2, 1).join()
       const row = rows.get(key) ?? { cells, defaults: new Map() }
-      row.defaults.set(name.split(' ')[0]!, cells[3]!)
+      row.defaults.set(name.split(' ')[0]!, cells[2]!)
       rows.set(key, row)
     }
   }
@@ -105,11 +105,11 @@ function defaultsOf({ defaults }: SharedRow): string {
 /** The roles stand above the table if they are the same for all rows, else in a column. */
 function sectionTable(rows: readonly SharedRow[]): string {
   const rolesOf = ({ defaults }: SharedRow): string => (defaults.size === documented.length ? 'all' : [...defaults.keys()].join(', '))
-  const cellsOf = (row: SharedRow): string[] => row.cells.toSpliced(3, 1, defaultsOf(row))
+  const cellsOf = (row: SharedRow): string[] => row.cells.toSpliced(2, 1, defaultsOf(row))
   if (new Set(rows.map(rolesOf)).size === 1) return `Roles: ${rolesOf(rows[0]!)}.\n\n${markdownTable(optionHead, rows.map(cellsOf))}`
   return markdownTable(
-    optionHead.toSpliced(4, 0, 'Roles'),
-    rows.map(row => cellsOf(row).toSpliced(4, 0, rolesOf(row))),
+    optionHead.toSpliced(3, 0, 'Roles'),
+    rows.map(row => cellsOf(row).toSpliced(3, 0, rolesOf(row))),
   )
 }
 

@@ -1,4 +1,4 @@
-// 200,000 hostile inputs with all properties. FUZZ_SEED=<seed> repeats a run; see test/fuzz/README.md.
+// 200,000 hostile inputs with all properties. FUZZ_SEED=<seed> repeats a run; `npm run fuzz -- --help` says the rest.
 
 import { spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'

@@ -15,7 +15,7 @@ export const kafkaConsumerOptions = Type.Object({
     default: mebibyte,
     minimum: 1024,
     maximum: 64 * mebibyte,
-    description: 'Bytes of messages of one partition in one answer of a broker.',
+    description: 'The same, of one partition.',
   }),
   queueBytes: Type.Integer({
     default: 8 * mebibyte,
@@ -27,7 +27,7 @@ export const kafkaConsumerOptions = Type.Object({
     default: 500,
     minimum: 1,
     maximum: 60_000,
-    description: 'Milliseconds that a broker waits for a message before it answers without one.',
+    description: 'Milliseconds that a broker waits for messages.',
   }),
   sessionMs: Type.Integer({
     default: 10_000,
@@ -39,7 +39,7 @@ export const kafkaConsumerOptions = Type.Object({
     default: 30_000,
     minimum: 500,
     maximum: 1_800_000,
-    description: 'Milliseconds that the group waits for its workers in a rebalance.',
+    description: 'Milliseconds that a rebalance waits for workers.',
   }),
   heartbeatMs: Type.Integer({
     default: 1_000,

@@ -14,25 +14,27 @@ const schema = Type.Object({
     url: Type.String({ description: 'Where the control plane | answers.', format: 'uri' }),
     token: Type.Optional(Type.String({ secret: true })),
     hosts: Type.Array(Type.String(), { default: ['a', 'b'] }),
+    proxies: Type.Array(Type.String(), { default: [] }),
   }),
   name: Type.String({ default: 'x', environment: 'SVC_NAME' }),
 })
 
 test('the table has a row for each option, and a pipe in a text does not break it', () => {
   expect(optionTable(schema).split('\n')).toEqual([
-    '| Option | Variable | Allowed | Default | Meaning |',
-    '| --- | --- | --- | --- | --- |',
-    '| `control.url` | `SVC_CONTROL_URL` | a URL | required | Where the control plane \\| answers. |',
-    '| `control.token` | `SVC_CONTROL_TOKEN` | text | none |  |',
-    '| `control.hosts` | `SVC_CONTROL_HOSTS` | a list, each text | `a,b` |  |',
-    '| `name` | `SVC_NAME` | text | `"x"` |  |',
+    '| Option | Allowed | Default | Meaning |',
+    '|---|---|---|---|',
+    '| `control.url`<br>`SVC_CONTROL_URL` | a URL | required | Where the control plane \\| answers. |',
+    '| `control.token`<br>`SVC_CONTROL_TOKEN` | text | none |  |',
+    '| `control.hosts`<br>`SVC_CONTROL_HOSTS` | a list, each text | `a,b` |  |',
+    '| `control.proxies`<br>`SVC_CONTROL_PROXIES` | a list, each text | none |  |',
+    '| `name`<br>`SVC_NAME` | text | `"x"` |  |',
   ])
 })
 
 test('a default that depends on the machine is described in words, so that the table is the same everywhere', () => {
   const workers = Type.Object({ count: Type.Integer({ default: 7, defaultText: 'one for each core' }) })
   expect(optionTable(Type.Object({ workers })).split('\n').at(-1)).toBe(
-    '| `workers.count` | `SVC_WORKERS_COUNT` | a whole number | one for each core |  |',
+    '| `workers.count`<br>`SVC_WORKERS_COUNT` | a whole number | one for each core |  |',
   )
 })
 
@@ -53,10 +55,10 @@ const listOfTables =
 
 test('the table has a row for each option in a list of tables', () => {
   expect(optionTable(tables).split('\n').slice(2)).toEqual([
-    `| \`transformer.time_fields\` | \`SVC_TRANSFORMER_TIME_FIELDS\` | ${listOfTables} | \`[{ field_name = "at", unit = "s" }]\` | Where the time is. |`,
-    '| `transformer.time_fields[].field_name` |  | text | required | The key. |',
-    '| `transformer.time_fields[].unit` |  | one of s, ms | `"s"` |  |',
-    '| `transformer.time_fields[].location` |  | text | none |  |',
+    `| \`transformer.time_fields\`<br>\`SVC_TRANSFORMER_TIME_FIELDS\` | ${listOfTables} | \`[{ field_name = "at", unit = "s" }]\` | Where the time is. |`,
+    '| `transformer.time_fields[].field_name` | text | required | The key. |',
+    '| `transformer.time_fields[].unit` | one of s, ms | `"s"` |  |',
+    '| `transformer.time_fields[].location` | text | none |  |',
   ])
 })
 

@@ -17,6 +17,7 @@ test.each(commands)('sluice %s --help shows an example, and how to reach a runni
   expect(examples).toContain(`./sluice ${name}`)
   expect(help).toMatch(/--url <url>/)
   expect(help).toMatch(/SVC_TOKEN/)
+  expect(help).not.toContain('[]')
 })
 
 test.each(['send', 'tail', 'logs', 'policies repair', 'secrets rotate', 'secrets generate'])(
