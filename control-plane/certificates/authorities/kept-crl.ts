@@ -39,7 +39,7 @@ export function keepingCrl(authority: Authority, database: Queries): Authority {
       const crl = await authority.crl()
       const nextUpdateMs = nextUpdateOf(crl)
       if (nextUpdateMs === 0) {
-        const cause = new Error(`${authority.name} answered ${crl.length} bytes that are no CRL with the time of its next update`)
+        const cause = new Error(`${authority.name} answered ${crl.length} bytes that are not a CRL with a next update`)
         throw new HttpError('unavailable', authorityAway, { cause })
       }
       kept = { revision, endsMs: Math.min(askedMs + keptMs, nextUpdateMs), crl }
