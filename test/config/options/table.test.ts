@@ -82,7 +82,9 @@ test('a printed list of tables loads as the same value', () => {
 
 test('secrets and the passwords of URLs are masked in printed options', () => {
   const options = loadOptions(schema, { environment: { SVC_CONTROL_URL: 'http://me:hidden@host/', SVC_CONTROL_TOKEN: 'hidden' } })
-  expect(printOptions(schema, options)).toBe('name = "x"\n\n[control]\nurl = "http://me:***@host/"\ntoken = "***"\nhosts = ["a", "b"]')
+  expect(printOptions(schema, options)).toBe(
+    'name = "x"\n\n[control]\nurl = "http://me:***@host/"\ntoken = "***"\nhosts = ["a", "b"]\nproxies = []',
+  )
 })
 
 test('the sample file loads as the defaults, as it is and with every option uncommented', () => {
