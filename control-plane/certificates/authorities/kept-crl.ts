@@ -11,7 +11,7 @@ const keptMs = 60_000
 /**
  * The same authority, asked for its CRL only if there was a revocation since, by any instance; or if the CRL is a minute old, or not valid any more.
  *
- * Bytes that are no CRL are not handed on: servers that load it would refuse every device.
+ * Bytes that are not a CRL are not handed on: servers that load it would refuse every device.
  *
  * @param database of all instances
  */
@@ -39,7 +39,7 @@ export function keepingCrl(authority: Authority, database: Queries): Authority {
       const crl = await authority.crl()
       const nextUpdateMs = nextUpdateOf(crl)
       if (nextUpdateMs === 0) {
-        const cause = new Error(`${authority.name} answered ${crl.length} bytes that are not a CRL with a next update`)
+        const cause = new Error(`${authority.name} answered ${crl.length} bytes, which are not a CRL with the time of its next update`)
         throw new HttpError('unavailable', authorityAway, { cause })
       }
       kept = { revision, endsMs: Math.min(askedMs + keptMs, nextUpdateMs), crl }

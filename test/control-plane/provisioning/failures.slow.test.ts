@@ -25,8 +25,10 @@ describeOnDatabases('a failing mapping', database => {
     const provisioning = { layout: fullLayout, externalKeyBytesMin: 8 }
     platform = await openPlatform(steps.database, { provisioning, certificates: certificatesOf(vault) })
     token = await platform.administrator()
-    steps.arm(0)
+    // The first one also counts the owner's certificates.
     expect((await map('first')).status).toBe(201)
+    steps.arm(0)
+    expect((await map('second')).status).toBe(201)
     stepsInAll = steps.taken() - 1
     expect(stepsInAll).toBeGreaterThan(20)
   })

@@ -66,10 +66,10 @@ describeOnDatabases(
       expect([await askedBy(authority), await askedBy(authority)]).toEqual([2, 3])
     })
 
-    test('an answer that is no CRL is a 503, and the next call asks again', async () => {
+    test('an answer that is not a CRL is a 503, and the next call asks again', async () => {
       const authority = open()
       answer = async () => Buffer.from('{"data": "nonsense"}')
-      const cause = { message: 'step-ca answered 20 bytes that are not a CRL with a next update' }
+      const cause = { message: 'step-ca answered 20 bytes, which are not a CRL with the time of its next update' }
       for (let nth = 0; nth < 2; nth++) await expect(authority.crl()).rejects.toMatchObject({ code: 'unavailable', cause })
       answer = () => crlUntil(new Date(now + 86_400_000))
       expect(await askedBy(authority)).toBe(3)
