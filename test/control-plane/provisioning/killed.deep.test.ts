@@ -54,7 +54,8 @@ describeWithPostgres('a process with mappings, PostgreSQL server', postgres => {
     const url = await postgres.createDatabase()
     const database = await openServer({ url, applicationName: 'sluice-test', connectionsMax: 4 })
     const { user, stepsInAll } = await mapFirst(database)
-    const steps = Array.from({ length: stepsInAll }, (_, at) => at + 1)
+    // One mapping counts the owner's certificates, as the first did; the others have a step less.
+    const steps = Array.from({ length: stepsInAll - 1 }, (_, at) => at + 1)
     expect(steps.length).toBeGreaterThan(20)
     const before = await snapshot(database)
     await killAt(url, user, steps)
