@@ -1,0 +1,3 @@
+// The Kafka client, as load.ts loads it.
+
+export * from '@platformatic/kafka'
