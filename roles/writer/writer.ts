@@ -27,6 +27,8 @@ import type { WorkerSettings } from './worker.ts'
 const maintenanceIntervalMs = 6 * 3600 * 1000
 /** By then the workers have created the schema if it was missing. */
 const firstMaintenanceMs = 60_000
+/** After the start, which it would make longer, and before most of the work. */
+const giveBackMemoryMs = 30_000
 /** Part of the five seconds that a stop may take; the rest is for components that close after the workers. */
 const stopMsMax = 4_000
 /**
@@ -116,7 +118,7 @@ async function serve(store: StoreName, options: WriterOptions, version: string, 
   closeLater(() => opened.stop())
   logger.info({ workers: count, topics: topics.length, partitions, memory_bytes_max: memoryBytes, version }, 'starting workers')
   void pool.started.then(() => logger.info('ready'))
-  const givingBack = setTimeout(() => void giveBackMemory(), firstMaintenanceMs)
+  const givingBack = setTimeout(() => void giveBackMemory(), giveBackMemoryMs)
   closeLater(async () => clearTimeout(givingBack))
 
   function addTopics(now: readonly Topic[]): void {
@@ -226,7 +228,7 @@ async function keepUp(
 
 /**
  * Collects all garbage of this thread and lets go of the room that is free then. V8 keeps what loading the modules took until a collection
- * that a thread with little to do has after minutes: 30 MB of a writer. It stands still meanwhile, for 0.15 s, and is not part of the start.
+ * that a thread with little to do has after minutes: 30 MB of a writer. It stands still meanwhile, for 0.15 s.
  */
 async function giveBackMemory(): Promise<void> {
   const session = new Session()
