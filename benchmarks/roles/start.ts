@@ -101,7 +101,10 @@ try {
   await (await start(own, writer, cache)).stop()
   const controlPlane = await start(own, { ...api, environment: { ...api.environment, SVC_INTERNAL_LISTEN: internal } }, cache)
   console.log(`CPU seconds, medians of ${values.turns} turns`)
-  row('', checkouts.flatMap(root => ['cold', 'warm'].map(state => `${state}, ${basename(root)}`)))
+  row(
+    '',
+    checkouts.flatMap(root => ['cold', 'warm'].map(state => `${state}, ${basename(root)}`)),
+  )
   for (const [name, role] of Object.entries(starts)) {
     if (!name.includes(values.only)) continue
     const seconds = checkouts.map(() => [[], []] as [number[], number[]])
@@ -116,7 +119,10 @@ try {
         }
       }
     }
-    row(name, seconds.flat().map(figures => median(figures).toFixed(2)))
+    row(
+      name,
+      seconds.flat().map(figures => median(figures).toFixed(2)),
+    )
   }
   await controlPlane.stop()
 } finally {

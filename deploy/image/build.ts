@@ -43,7 +43,7 @@ async function compile(): Promise<void> {
   for (const name of Object.keys(dependencies)) await import(name)
   const files = globSync('{*,{bin,config,control-plane,database,http,pipeline,readers,roles,sinks,transformers}/**/*}.ts', { cwd: root })
   for (const path of files) if (!programs.has(path)) await import(join(root, path))
-  const { loadClient } = (await import(join(root, 'pipeline/kafka/client/load.ts'))) as { loadClient(): unknown }
+  const { loadClient } = (await import(join(root, 'pipeline/kafka/client/load.ts'))) as { loadClient: () => unknown }
   loadClient()
   flushCompileCache()
   for (const path of threads) await ended(new Worker(join(root, path)))

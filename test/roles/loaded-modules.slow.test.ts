@@ -18,7 +18,7 @@ function noting() {
   const preload = new URL('../writer/loaded-modules.ts', import.meta.url).href
   return {
     environment: { NODE_OPTIONS: `--import=${preload}`, TEST_LOADED: file },
-    loaded() {
+    loaded: () => {
       const byThread = Map.groupBy(readFileSync(file, 'utf8').trimEnd().split('\n'), line => line.split(' ')[0]!)
       return new Map([...byThread].map(([thread, lines]) => [thread, lines.map(line => line.split(' ')[1]!)]))
     },
@@ -33,7 +33,8 @@ test('a tool loads for --help neither the pipeline nor a library but commander',
     expect((await sluice([...tool.split(' '), '--help'], '', environment)).code).toBe(0)
     const urls = loaded().get('0')!
     expect(urls.length, tool).toBeLessThan(200)
-    for (const library of ['typebox', 'undici', '@platformatic/kafka', 'fastify']) expect(of(urls, library), `${library} for ${tool}`).toBe(0)
+    for (const library of ['typebox', 'undici', '@platformatic/kafka', 'fastify'])
+      expect(of(urls, library), `${library} for ${tool}`).toBe(0)
   }
 })
 
