@@ -59,9 +59,11 @@ const index = pathToFileURL(require.resolve('@platformatic/kafka')).href
 const folder = new URL('.', index).href
 /** At the end of the URL of each of its modules: others in this process who import the client load it whole. */
 const mark = '?parts'
+/** The index has another name instead: `require` knows a module by its path. */
+const entry = new URL('parts.js', folder).href
 
 const resolve: ResolveHookSync = (specifier, context, next) => {
-  if (specifier === '@platformatic/kafka') return { url: index + mark, format: 'module', shortCircuit: true }
+  if (specifier === '@platformatic/kafka') return { url: entry, format: 'module', shortCircuit: true }
   if (!context.parentURL?.startsWith(folder)) return next(specifier, context)
   if (specifier === 'ajv/dist/2020.js') return next(new URL('later-ajv.ts', import.meta.url).href, context)
   const resolved = next(specifier, context)
@@ -69,8 +71,10 @@ const resolve: ResolveHookSync = (specifier, context, next) => {
 }
 
 const load: LoadHookSync = (url, context, next) => {
-  if (!url.startsWith(folder) || !url.endsWith(`/index.js${mark}`)) return next(url, context)
-  return { format: 'module', shortCircuit: true, source: usedLines(url, readFileSync(fileURLToPath(url), 'utf8')) }
+  const isIndex = url === entry || (url.startsWith(folder) && url.endsWith(`/index.js${mark}`))
+  if (!isIndex) return next(url, context)
+  const file = fileURLToPath(url === entry ? index : url)
+  return { format: 'module', shortCircuit: true, source: usedLines(url, readFileSync(file, 'utf8')) }
 }
 
 /** An index of the package without the files that are not used. */
@@ -94,7 +98,7 @@ export function loadClient(): KafkaClient {
   if (loaded !== undefined) return loaded
   const hooks = registerHooks({ resolve, load })
   try {
-    loaded = require('./client.ts') as KafkaClient
+    loaded = require('@platformatic/kafka') as KafkaClient
   } finally {
     hooks.deregister()
   }

@@ -1,3 +1,0 @@
-// The Kafka client, as load.ts loads it.
-
-export * from '@platformatic/kafka'
