@@ -10,7 +10,7 @@ import { open, readFile, rename, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { type Static, Type } from 'typebox'
-import { Value } from 'typebox/value'
+import { Check } from 'typebox/schema'
 import { DataFolderError, makePrivateFolder } from './private-folder.ts'
 import { syncPath } from './secrets.ts'
 
@@ -153,7 +153,7 @@ async function readState(statePath: string): Promise<State | undefined> {
   } catch {
     state = undefined // Reported by the check below, together with JSON that has other fields.
   }
-  if (!Value.Check(stateSchema, state)) {
+  if (!Check(stateSchema, state)) {
     throw new DataFolderError(`${statePath} is damaged: restore it from a backup, or remove it if the rest of the folder is intact`)
   }
   return state

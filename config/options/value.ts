@@ -1,6 +1,6 @@
 // Parses the value of one option from the text of a variable or flag, checks it against its schema, and prints it without secrets.
 
-import { Value } from 'typebox/value'
+import { Errors } from 'typebox/schema'
 import type { OptionKind, OptionSpec } from './schema.ts'
 
 /**
@@ -31,7 +31,7 @@ function scalarOf(kind: OptionKind, choices: readonly unknown[], text: string): 
 
 /** The problems of a value, each worded to follow the option's name; empty if the value is allowed. */
 export function problemsOf(spec: OptionSpec, value: unknown): string[] {
-  const errors = Value.Errors(spec.schema, value)
+  const [, errors] = Errors(spec.schema, value)
   if (errors.length === 0) return []
   if (spec.kind !== 'structure') return [`is ${shown(spec, value)}: give ${spec.allowed}`]
   const problems = errors

@@ -3,7 +3,7 @@
 // They come from the database itself (NOTIFY in the transaction of each change), so that one made on another instance and one made here take
 // the same way, once. While that connection is lost the feed takes no followers: those it has are ended, and reconnect later.
 
-import { Value } from 'typebox/value'
+import { Check } from 'typebox/schema'
 import type { Logger } from '../../config/logger.ts'
 import type { OutageReport } from '../../config/outage.ts'
 import type { NotificationListener, Notifications } from '../../database/notifications.ts'
@@ -93,7 +93,7 @@ export function openFeed({ openNotifications, outage, logger }: FeedParts): Feed
 function parseChange(payload: string): AccessChange | undefined {
   try {
     const change: unknown = JSON.parse(payload)
-    return Value.Check(changeSchema, change) ? change : undefined
+    return Check(changeSchema, change) ? change : undefined
   } catch {
     // Not ours: anyone who may connect to the database may notify.
     return undefined

@@ -1,7 +1,7 @@
 // Requests to a server that the control plane depends on, each bounded in time: a policy store, a certificate authority.
 
 import type { Readable } from 'node:stream'
-import { type Dispatcher, Pool } from 'undici'
+import type { Dispatcher, Pool } from 'undici'
 import { HttpError } from '../../http/errors.ts'
 
 export interface OutsideServer {
@@ -84,7 +84,12 @@ export function openOutsideRequests({
   const { origin, pathname } = new URL(url)
   const base = pathname.replace(/\/$/, '')
   const connect = { timeout: timeoutMs, ...(ca === undefined ? {} : { ca }) }
-  const pool = new Pool(origin, { connections: connectionsMax, connect, maxResponseSize })
+  let pool: Promise<Pool> | undefined
+  /** Loaded with the first request: most control planes depend on no such server. */
+  function opened(): Promise<Pool> {
+    pool ??= import('undici').then(undici => new undici.Pool(origin, { connections: connectionsMax, connect, maxResponseSize }))
+    return pool
+  }
 
   const unavailable = (reason: string, status?: number, cause?: unknown): HttpError =>
     new HttpError('unavailable', sentence, { cause: new OutsideError(`${name} at ${origin}: ${reason}`, status, cause) })
@@ -95,11 +100,12 @@ export function openOutsideRequests({
   }
 
   async function request(options: Dispatcher.RequestOptions): Promise<Dispatcher.ResponseData> {
+    const connections = await opened()
     try {
-      return await pool.request(options)
+      return await connections.request(options)
     } catch (error) {
       if (!staleCodes.has((error as { code?: string }).code ?? '')) throw error
-      return pool.request(options)
+      return connections.request(options)
     }
   }
 
@@ -144,7 +150,9 @@ export function openOutsideRequests({
       }
     },
     unusable,
-    close: () => pool.destroy(),
+    async close() {
+      await (await pool)?.destroy()
+    },
   }
 }
 

@@ -1,6 +1,6 @@
 // Access control over HTTP: sends requests to the control plane's internal listener, and follows its changes.
 
-import { Value } from 'typebox/value'
+import { Check } from 'typebox/schema'
 import type { OutageReport } from '../../config/outage.ts'
 import { type Access, type AccessChange, type AccessControl, AccessUnavailableError, noChannel, parseStoredChannel } from '../client.ts'
 import { type AccessRequest, answerSchema, authorizePath, secretLengthMax } from '../internal/wire.ts'
@@ -93,7 +93,7 @@ export function openRemoteAccess({ outage, answerMsMax = 2_000, streamMsMax, ...
 }
 
 function accessOf(answer: unknown, name: string): Access {
-  if (Value.Check(answerSchema, answer)) {
+  if (Check(answerSchema, answer)) {
     const { allowed, publisher, owner, ends_in_ms: endsInMs, left_ms: leftMs = 0, reason } = answer
     if (!allowed && reason !== undefined) return reason === 'limited' ? { allowed, reason, leftMs } : { allowed, reason }
     if (allowed && publisher !== undefined && owner !== undefined) {

@@ -1,7 +1,7 @@
 // Follows the control plane's changes over HTTP, and knows up to what time it has received all of them.
 
 import { setTimeout as wait } from 'node:timers/promises'
-import { Value } from 'typebox/value'
+import { Check } from 'typebox/schema'
 import type { OutageReport } from '../../config/outage.ts'
 import type { AccessChange } from '../client.ts'
 import { changesPath, type Line, lineBytesMax, lineSchema, unansweredMsMax } from '../internal/wire.ts'
@@ -134,6 +134,6 @@ function parseLine(text: string, name: string): Line {
     throw new Error(`${name} sent a line that is not JSON`, { cause })
   }
   // A newer control plane may know kinds of changes that this process does not, and ignoring one would leave an access open.
-  if (!Value.Check(lineSchema, line)) throw new Error(`${name} sent a line of an unknown kind: run the same version on both sides`)
+  if (!Check(lineSchema, line)) throw new Error(`${name} sent a line of an unknown kind: run the same version on both sides`)
   return line
 }

@@ -1,10 +1,11 @@
 // Steps of deploy/Dockerfile, as a program, since the image's base has no shell: `node deploy/image/build.ts install|compile`.
 
-import { execFileSync } from 'node:child_process'
-import { globSync, readFileSync, rmSync } from 'node:fs'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { chmodSync, globSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { enableCompileCache, flushCompileCache } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { Worker } from 'node:worker_threads'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -16,8 +17,10 @@ const unused = [
   'node_modules/{*,@*/*}/{test,tests,docs,.github}',
 ]
 
-/** Code that starts to work when it is imported: the commands load it. */
-const programs = new Set(['main.ts', 'commands.ts', 'bin/demo.ts', 'roles/writer/thread.ts', 'database/embedded/worker.ts'])
+/** Without their data they end at once, and have loaded everything by then. */
+const threads = ['roles/writer/thread.ts', 'database/embedded/worker.ts']
+/** Code that starts to work when it is imported: it is run instead. */
+const programs = new Set(['main.ts', 'commands.ts', 'bin/demo.ts', ...threads])
 
 function install(): void {
   const npm = join(dirname(process.execPath), '../lib/node_modules/npm/bin/npm-cli.js')
@@ -25,17 +28,37 @@ function install(): void {
   for (const path of globSync(unused, { cwd: root })) rmSync(join(root, path), { recursive: true, force: true })
 }
 
+/** Node keeps a compile cache for each user, in a folder that ends with the user's id: this is the user of the image. */
+const user = 65532
+
 /** Loads everything once, so that the image brings the compile cache: its file system may be read-only. */
 async function compile(): Promise<void> {
-  enableCompileCache(join(root, 'node_modules/.cache/compiled'))
+  const cache = join(root, 'node_modules/.cache/compiled')
+  // For threads and child processes as well.
+  process.env['NODE_COMPILE_CACHE'] = cache
+  enableCompileCache(cache)
   const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { dependencies: Record<string, string> }
   // Others look for this one when they are loaded.
   await import('reflect-metadata')
   for (const name of Object.keys(dependencies)) await import(name)
   const files = globSync('{*,{bin,config,control-plane,database,http,pipeline,readers,roles,sinks,transformers}/**/*}.ts', { cwd: root })
   for (const path of files) if (!programs.has(path)) await import(join(root, path))
+  const { loadClient } = (await import(join(root, 'pipeline/kafka/client/load.ts'))) as { loadClient: () => unknown }
+  loadClient()
   flushCompileCache()
+  for (const path of threads) await ended(new Worker(join(root, path)))
+  // Fails, since no role runs here.
+  spawnSync(process.execPath, ['deploy/image/health.ts'], { cwd: root })
   execFileSync(process.execPath, ['main.ts', '--version'], { cwd: root, stdio: 'inherit' })
+  const [own] = readdirSync(cache)
+  const ofUser = join(cache, own!.replace(/-\d+$/, `-${user}`))
+  renameSync(join(cache, own!), ofUser)
+  // Written for its owner alone, and read by the image's user.
+  for (const name of readdirSync(ofUser)) chmodSync(join(ofUser, name), 0o644)
+}
+
+function ended(thread: Worker): Promise<void> {
+  return new Promise(resolve => thread.on('error', () => undefined).on('exit', () => resolve()))
 }
 
 const [step] = process.argv.slice(2)

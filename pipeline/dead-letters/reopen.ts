@@ -9,14 +9,6 @@ import { replayedOf } from './headers.ts'
 import { appendGrouped } from './queue.ts'
 import { idOf } from './summary.ts'
 
-/** The topic to which those releases appended the messages to replay, and the consumer group that read it. */
-export function oldReplaysTopic(topic: string, writer: string): string {
-  return `${topic}.replays.${writer}`
-}
-export function oldReplaysGroup(writer: string): string {
-  return `${writer}.replays`
-}
-
 export interface ReopenParts {
   /** Reader of the dead-letter topic, and the log that it reads. */
   readonly deadLetters: TopicReader

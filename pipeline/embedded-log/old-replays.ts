@@ -2,7 +2,8 @@
 
 import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
-import { oldReplaysGroup, oldReplaysTopic, reopenDeadLetters } from '../dead-letters/reopen.ts'
+import { oldReplaysGroup, oldReplaysTopic } from '../dead-letters/old-replays.ts'
+import { reopenDeadLetters } from '../dead-letters/reopen.ts'
 import { partition } from './file.ts'
 import type { EmbeddedLog } from './log.ts'
 import { openEmbeddedTopicReader } from './topic-reader.ts'

@@ -50,8 +50,7 @@ export const relational: StoreKind<WriterOptions, ReaderOptions> = {
 
   async open(options, writer) {
     const { openServer } = await import('../../database/server.ts')
-    const { classify, openSink } = await import('../../sinks/postgres/sink.ts')
-    const { maintain } = await import('../../sinks/postgres/schema.ts')
+    const { classify } = await import('../../sinks/postgres/errors.ts')
     const database = await openServer({
       url: options.url,
       applicationName: `sluice-writer-${writer}`,
@@ -61,13 +60,16 @@ export const relational: StoreKind<WriterOptions, ReaderOptions> = {
     })
     const user: DatabaseUser = { option, url: options.url, schemaRights: 'USAGE, CREATE', tableRights: writerTableRights }
     return {
+      // Loaded when it is used: a worker does not maintain, and the main thread does not write.
       async openSink(logs, onNotice) {
+        const { openSink } = await import('../../sinks/postgres/sink.ts')
         const sink = await asked(openSink({ database, options, onNotice, logs }), user)
         const write: typeof sink.write = (...batch) => asked(sink.write(...batch), user)
         return { ...sink, write, positions: of => asked(sink.positions!(of), user) }
       },
       classify,
       async maintain() {
+        const { maintain } = await import('../../sinks/postgres/schema.ts')
         // Connects with its first statement: only if there is an index to create.
         const unhurried = await openServer({ url: options.url, applicationName: `sluice-maintenance-${writer}`, connectionsMax: 1 })
         try {

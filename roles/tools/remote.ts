@@ -1,7 +1,7 @@
 // Client of a running `./sluice up` for the tools: the same operations over HTTP, with the token of an administrator.
 
 import { setTimeout as wait } from 'node:timers/promises'
-import { type Dispatcher, request } from 'undici'
+import type { Dispatcher } from 'undici'
 import { ToolError } from '../../bin/streams.ts'
 import type { TraceReport } from '../../pipeline/audit/trace.ts'
 import type { VerifyReport } from '../../pipeline/audit/verify.ts'
@@ -55,6 +55,7 @@ export function openRemote(url: string, token: string | undefined): Remote {
   }
   /** No time limit: an audit answers only at its end and may take hours. */
   async function send(method: 'GET' | 'POST', path: string, body?: object): Promise<Body> {
+    const { request } = await import('undici')
     const asked = request(base + path, {
       method,
       headers: { authorization: `Bearer ${token}`, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },

@@ -1,10 +1,9 @@
 // The target of the tools: the topics and the store of one writer, opened with the writer's own options, or a running `./sluice up` over HTTP.
 
-import { type Command, Option } from 'commander'
 import { type TObject, Type } from 'typebox'
 import { ToolError } from '../../bin/streams.ts'
 import { type Logger, openLogger } from '../../config/logger.ts'
-import { loadOptions, type OptionSources, OptionsError } from '../../config/options/options.ts'
+import { loadOptions, OptionsError } from '../../config/options/options.ts'
 import type { CommittedOf } from '../../pipeline/audit/verify.ts'
 import { hasUnnamedDeadLetters } from '../../pipeline/dead-letters/filter.ts'
 import { type DeadLetterQueue, openDeadLetterQueue } from '../../pipeline/dead-letters/queue.ts'
@@ -30,24 +29,10 @@ import { flattening } from '../../transformers/flattening.ts'
 import { configuredTransformer } from '../../transformers/select.ts'
 import { storeKind } from '../stores/index.ts'
 import { storeOptions } from '../stores/options.ts'
-import { configPathVariable, type StoreName, storeNamesText, storeOf } from '../stores/store.ts'
+import { configPathVariable, type StoreName } from '../stores/store.ts'
 import { type WriterOptions, writerOptionsOf } from '../writer/options.ts'
 import { storeFailure } from './failure.ts'
-
-/** Reads the environment and a file, with the variables of all roles known. */
-export type Sources = (
-  schema: TObject,
-  file: string | undefined,
-  overrides: OptionSources['overrides'],
-  fileVariable: string,
-) => Promise<OptionSources>
-
-export interface TargetFlags {
-  readonly config?: string
-  readonly writer?: string
-  readonly url?: string
-  readonly token?: string
-}
+import type { Sources, TargetFlags } from './target-flags.ts'
 
 export interface Target {
   /** The names of the topics of messages. */
@@ -80,18 +65,6 @@ export interface Target {
   close(): Promise<void>
 }
 
-/** The options that every tool has. */
-export function addTargetOptions(command: Command): Command {
-  return command
-    .option(
-      '--writer <name>',
-      "the writer's name (default: the writer that owns the store; for dlq: log.group, or else the store's default name)",
-    )
-    .option('--config <file>', "the writer's TOML file (default: the path in SVC_<STORE>_WRITER_CONFIG_PATH)")
-    .option('--url <url>', 'address of a running `./sluice up`, instead of Kafka and a store: http://127.0.0.1:8080')
-    .addOption(new Option('--token <token>', 'token of an administrator, for --url').env('SVC_TOKEN'))
-}
-
 function sayStoreFailure(error: unknown): never {
   throw storeFailure(error)
 }
@@ -112,13 +85,6 @@ function withReadableErrors(audit: StoreAudit): StoreAudit {
       }
     },
   }
-}
-
-/** @throws ToolError for an unknown name */
-export function storeNamed(name: string): StoreName {
-  const store = storeOf(name)
-  if (store === undefined) throw new ToolError(`unknown store ${JSON.stringify(name)}: the stores are ${storeNamesText}`)
-  return store
 }
 
 /**

@@ -2,13 +2,11 @@
 
 import type { Admin } from '@platformatic/kafka'
 import type { Logger } from '../../config/logger.ts'
-import { oldReplaysGroup, oldReplaysTopic, reopenDeadLetters, reopenedSentence } from '../../pipeline/dead-letters/reopen.ts'
+import { oldReplaysGroup, oldReplaysTopic } from '../../pipeline/dead-letters/old-replays.ts'
 import { deadLettersTopicConfig } from '../../pipeline/dead-letters/topic-config.ts'
 import { type KafkaConnection, openAdmin } from '../../pipeline/kafka/connection.ts'
 import { reasonOf } from '../../pipeline/kafka/failure.ts'
-import { openKafkaLog } from '../../pipeline/kafka/log.ts'
 import { topicsText } from '../../pipeline/kafka/topic-patterns.ts'
-import { openKafkaTopicReader } from '../../pipeline/kafka/topic-reader.ts'
 import { describeTopics, readCommitted } from '../../pipeline/kafka/topics.ts'
 import { SystemicError } from '../../pipeline/systemic-error.ts'
 import { deadLettersTopic } from '../../pipeline/writer/dead-letters.ts'
@@ -49,6 +47,10 @@ export async function reopenOldReplays(replays: OldReplays): Promise<void> {
 async function reopenOf(topic: string, admin: Admin, { connection, options, writer, logger }: OldReplays): Promise<void> {
   const { log, message, consumer } = options
   const [name, group] = [oldReplaysTopic(topic, writer), oldReplaysGroup(writer)]
+  // Loaded only now: hardly a writer has such a topic.
+  const { reopenDeadLetters, reopenedSentence } = await import('../../pipeline/dead-letters/reopen.ts')
+  const { openKafkaLog } = await import('../../pipeline/kafka/log.ts')
+  const { openKafkaTopicReader } = await import('../../pipeline/kafka/topic-reader.ts')
   const cleanup: (() => Promise<void>)[] = []
   const kept = <Part extends { close(): Promise<void> }>(part: Part): Part => {
     cleanup.push(() => part.close())

@@ -15,7 +15,6 @@ import { SystemicError } from '../../pipeline/systemic-error.ts'
 import { defaultBackOff, retry } from '../../pipeline/writer/retry.ts'
 import { workInMainThread } from '../../pipeline/writer/workers/main-thread.ts'
 import { openWorkerPool, type WorkerPool, type WorkerThread } from '../../pipeline/writer/workers/pool.ts'
-import { serveWorker } from '../../pipeline/writer/workers/worker.ts'
 import { storeKind } from '../stores/index.ts'
 import { databaseNames, type StoreName } from '../stores/store.ts'
 import { openHealth } from './health.ts'
@@ -23,11 +22,13 @@ import { assertWriterMemory, writerMemoryBytesMax } from './memory.ts'
 import { reopenOldReplays } from './old-replays.ts'
 import type { WriterOptions } from './options.ts'
 import { openWriterTopics, watchTopics } from './topics.ts'
-import { openWriterWorker, type WorkerSettings } from './worker.ts'
+import type { WorkerSettings } from './worker.ts'
 
 const maintenanceIntervalMs = 6 * 3600 * 1000
 /** By then the workers have created the schema if it was missing. */
 const firstMaintenanceMs = 60_000
+/** After the start, which it would make longer, and before most of the work. */
+const giveBackMemoryMs = 30_000
 /** Part of the time that a stop may take: for components that close after the workers. */
 const closeMsMax = 1_000
 /**
@@ -117,7 +118,8 @@ async function serve(store: StoreName, options: WriterOptions, version: string, 
   closeLater(() => opened.stop())
   logger.info({ workers: count, topics: topics.length, partitions, memory_bytes_max: memoryBytes, version }, 'starting workers')
   void pool.started.then(() => logger.info('ready'))
-  await giveBackMemory()
+  const givingBack = setTimeout(() => void giveBackMemory(), giveBackMemoryMs)
+  closeLater(async () => clearTimeout(givingBack))
 
   function addTopics(now: readonly Topic[]): void {
     const known = new Set(topics.map(topic => topic.name))
@@ -140,7 +142,11 @@ function startWorker(settings: WorkerSettings, inMainThread: boolean): WorkerThr
       resourceLimits: { maxYoungGenerationSizeMb: youngGenerationMbMax },
     })
   }
-  return workInMainThread(port => serveWorker(port, (events, signal) => openWriterWorker(settings, events, signal)))
+  return workInMainThread(async port => {
+    const { serveWorker } = await import('../../pipeline/writer/workers/worker.ts')
+    const { openWriterWorker } = await import('./worker.ts')
+    await serveWorker(port, (events, signal) => openWriterWorker(settings, events, signal))
+  })
 }
 
 /** Dead letters go to the log's brokers. */
@@ -222,7 +228,7 @@ async function keepUp(
 
 /**
  * Collects all garbage of this thread and lets go of the room that is free then. V8 keeps what loading the modules took until a collection
- * that a thread with little to do has after minutes: 45 MB of a writer. It stands still meanwhile, for 0.15 s.
+ * that a thread with little to do has after minutes: 30 MB of a writer. It stands still meanwhile, for 0.15 s.
  */
 async function giveBackMemory(): Promise<void> {
   const session = new Session()

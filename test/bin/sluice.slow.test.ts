@@ -169,12 +169,28 @@ test('before the first install, and without a Node that is new enough, it says w
   })
 })
 
+interface Given {
+  readonly blocksProject?: boolean
+  readonly blocksUser?: boolean
+  readonly NODE_COMPILE_CACHE?: (folder: string) => string
+}
+
+/** A file in place of a folder cannot be written to by any user. */
+const blocked = (folder: string): string => join(folder, 'package.json')
+
 test.each([
-  ['uses cached compiled code, in its threads too', (folder: string) => join(folder, 'node_modules/.cache/compiled'), true],
-  ['works without a cache', (folder: string) => join(folder, 'package.json'), false],
-] as const)('a start %s', async (_, cacheIn, isKept) => {
+  ['uses cached compiled code, in its threads too', {}, (folder: string) => join(folder, 'node_modules/.cache/compiled')],
+  [
+    "uses the user's own folder if the project cannot be written to",
+    { blocksProject: true },
+    (folder: string) => join(folder, 'caches/sluice/compiled'),
+  ],
+  ['works where neither can be written to', { blocksProject: true, blocksUser: true }, () => undefined],
+  ['works without a given cache', { NODE_COMPILE_CACHE: blocked }, () => undefined],
+] as const)('a start %s', async (_, given: Given, cacheIn) => {
   const folder = newProject()
   cpSync(join(root, 'main.ts'), join(folder, 'main.ts'))
+  if (given.blocksProject) writeFileSync(join(folder, 'node_modules/.cache'), '')
   const inThread = "require('node:worker_threads').parentPort.postMessage(require('node:module').getCompileCacheDir() ?? 'none')"
   writeFileSync(
     join(folder, 'commands.ts'),
@@ -182,10 +198,12 @@ test.each([
 new Worker(${JSON.stringify(inThread)}, { eval: true }).once('message', ofThread => console.log(JSON.stringify([getCompileCacheDir() ?? 'none', ofThread])))`,
   )
   const { NODE_COMPILE_CACHE: _given, ...environment } = process.env
-  const cache = cacheIn(folder)
-  const env = isKept ? environment : { ...environment, NODE_COMPILE_CACHE: cache }
-  const { ended, output } = await start(folder, './sluice', [], env).ended
+  const caches = given.blocksUser ? blocked(folder) : join(folder, 'caches')
+  const cache = given.NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE: given.NODE_COMPILE_CACHE(folder) }
+  const { ended, output } = await start(folder, './sluice', [], { ...environment, XDG_CACHE_HOME: caches, ...cache }).ended
   expect(ended).toBe(0)
-  const found = (JSON.parse(output) as string[]).map(path => path.startsWith(cache))
-  expect(found).toEqual([isKept, isKept])
+  const expected = cacheIn(folder)
+  const found = JSON.parse(output) as string[]
+  if (expected === undefined) expect(found).toEqual(['none', 'none'])
+  else expect(found.map(path => path.startsWith(expected))).toEqual([true, true])
 })

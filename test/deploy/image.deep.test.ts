@@ -49,6 +49,13 @@ describeUnlessMissing('the image', missingBuildah(), () => {
     await expect(run(node!, writing, { env: environmentOf({}) })).rejects.toThrow('EROFS')
   })
 
+  test('brings the compile cache of its user', async () => {
+    const [program, ...words] = image.command(['node', 'main.ts', '--version'])
+    const { stdout, stderr } = await run(program!, words, { env: environmentOf({ NODE_DEBUG_NATIVE: 'COMPILE_CACHE' }) })
+    expect(stdout + stderr).toMatch(/reading cache from .*\/commands\.ts\.\.\..* success/)
+    expect(stdout + stderr).not.toMatch(/reading cache from .*\.\.\. (?!success)/)
+  })
+
   describeWithKafka('with Kafka', kafka =>
     describeWithPostgres('and PostgreSQL', postgres => {
       test('each role starts from it, works, is found healthy, and stops at SIGTERM', async () => {

@@ -204,6 +204,12 @@ describe('the client', () => {
     await new Admin({ ...options, retries: 1 }).close()
   })
 
+  test('lacks what is not used, and others in the process load it whole', async () => {
+    expect(client).not.toHaveProperty('Producer')
+    expect(client).not.toHaveProperty('deleteTopicsV1')
+    expect(await import('@platformatic/kafka')).toMatchObject({ Producer: expect.any(Function), deleteTopicsV1: expect.anything() })
+  })
+
   test('leaves Ajv unchanged', () => {
     expect(() => new Ajv().compile({ type: 'nonsense' })).toThrow(/type/)
   })

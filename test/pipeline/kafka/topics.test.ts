@@ -1,8 +1,9 @@
 // Describes topics, creates missing ones, and reads their offsets.
 
 import { randomBytes } from 'node:crypto'
-import { Admin } from '@platformatic/kafka'
+import type { Admin } from '@platformatic/kafka'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { loadClient } from '../../../pipeline/kafka/client/load.ts'
 import { openKafkaLog } from '../../../pipeline/kafka/log.ts'
 import { describeTopic, openTopics, reachTopic, readCommitted, topicNames } from '../../../pipeline/kafka/topics.ts'
 import { LogUnavailableError } from '../../../pipeline/log.ts'
@@ -18,7 +19,8 @@ const randomName = (): string => `test-${randomBytes(6).toString('hex')}`
 describeWithKafka('a topic', kafka => {
   let admin: Admin
   beforeAll(() => {
-    admin = new Admin({ clientId: 'test', bootstrapBrokers: [...kafka.brokers], retries: 20, retryDelay: 100 })
+    const { Admin: Client } = loadClient()
+    admin = new Client({ clientId: 'test', bootstrapBrokers: [...kafka.brokers], retries: 20, retryDelay: 100 })
   })
   afterAll(() => admin.close())
 
