@@ -22,6 +22,18 @@ export function exactVersions(files: readonly SourceFile[]): Finding[] {
   )
 }
 
+/** The version of Sluice stands in package.json: whatever prints it reads it there. */
+export function oneVersion(files: readonly SourceFile[]): Finding[] {
+  return files
+    .filter(({ path }) => !path.startsWith('test/'))
+    .flatMap(({ path, text }) =>
+      [...text.matchAll(/(?:\bsluice[:@]v?|\bVERSION=|\bappVersion:\s*["']?)\d+\.\d+\.\d+/gi)].map(
+        ({ 0: found, index }) =>
+          `${path}:${text.slice(0, index).split('\n').length}: ${found} is a second version, which no release changes: read it from package.json, or leave it out`,
+      ),
+    )
+}
+
 export function lockFile(files: readonly SourceFile[]): Finding[] {
   const lock = files.find(({ path }) => path === 'package-lock.json')
   if (lock === undefined) return ['package-lock.json: is missing: run npm install']
