@@ -8,10 +8,10 @@ import { temporaryFolder } from '../temporary-folder.ts'
 
 export interface Clone {
   readonly folder: string
-  git(...words: string[]): string
-  write(path: string, text: string): void
+  readonly git: (...words: string[]) => string
+  readonly write: (path: string, text: string) => void
   /** Runs deploy/release.ts. @param environment instead of the test's own */
-  release(words: readonly string[], environment?: NodeJS.ProcessEnv): Promise<{ code: number; printed: string }>
+  readonly release: (words: readonly string[], environment?: NodeJS.ProcessEnv) => Promise<{ code: number; printed: string }>
 }
 
 /** A section for 0.2.0, as `CHANGELOG.md` has it before the release. */
