@@ -14,12 +14,9 @@ import { verdict } from '../writer/verdict.ts'
 import { checkOutEarlierRelease, type EarlierRelease, missingEarlierRelease } from './earlier-release.ts'
 import { refusal } from './refusal.ts'
 
-const stores: readonly { readonly name: StoreName; readonly perSecond: number }[] = [
-  { name: 'relational', perSecond: 1500 },
-  { name: 'widecolumn', perSecond: 1000 },
-  { name: 'timeseries', perSecond: 1000 },
-  { name: 'document', perSecond: 300 },
-]
+const stores: readonly StoreName[] = ['relational', 'widecolumn', 'timeseries', 'document']
+/** Messages. Less than any store takes on a busy machine. */
+const perSecond = 300
 
 const [earlierPlace, presentPlace] = [0, 1]
 
@@ -38,7 +35,7 @@ async function killAtWork(site: Site, place: number): Promise<void> {
 }
 
 describeUnlessMissing('writers of two releases', missingEarlierRelease() ?? missingKafka(), () => {
-  for (const { name, perSecond } of stores)
+  for (const name of stores)
     describeUnlessMissing(name, missingStores[name](), () => {
       test('store each message once between them, each killed at work, and the earlier one starts again unless the store was migrated', async () => {
         const site: Site = await openSiteOn(storeSites[name], {
