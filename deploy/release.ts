@@ -7,11 +7,12 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { writeReleaseFiles } from './release-files.ts'
+import { withVersion } from './version.ts'
 
 const usage = `Usage: npm run release -- <version> [--dry-run | --files]
 
-Makes a release of what is on the branch main, and pushes nothing: it prints the command that does. The version is in package.json, and
-nowhere else. CHANGELOG.md has a section "## <version> (not released)", which gets the date.
+Makes a release of what is on the branch main, and pushes nothing: it prints the command that does. The version is in package.json; files
+that cannot read it there get it from the release. CHANGELOG.md has a section "## <version> (not released)", which gets the date.
 
   npm run release -- 0.2.0 --dry-run   checks, and prints what a release would do
   npm run release -- 0.2.0             commits the version, tags v0.2.0, and writes dist/
@@ -107,6 +108,12 @@ function edit(tree: string, version: string, date: string): void {
     if (own !== undefined) own.version = version
     writeFileSync(path, `${JSON.stringify(manifest, null, 2)}\n`)
   }
+  for (const file of gitIn(tree)('ls-files', 'deploy').split('\n')) {
+    const copy = join(tree, file)
+    const text = readFileSync(copy, 'utf8')
+    const changed = withVersion(file, text, version)
+    if (changed !== text) writeFileSync(copy, changed)
+  }
   const path = join(tree, 'CHANGELOG.md')
   const text = readFileSync(path, 'utf8')
   writeFileSync(path, text.replace(sectionOf(text, version)!.heading, `## ${version} (${date})\n`))
@@ -189,7 +196,7 @@ function main(): number {
   if (reasons.length > 0) throw new Refusal(`${version} cannot be released:\n${reasons.map(reason => `  - ${reason}`).join('\n')}`)
   if (values['dry-run'] === true) {
     console.log(
-      `${version} can be released: package.json and package-lock.json would get the version, CHANGELOG.md the date, ${branch} the commit and the tag ${tag}, and dist/ the files`,
+      `${version} can be released: package.json, package-lock.json and the files of deploy/ that repeat it would get the version, CHANGELOG.md the date, ${branch} the commit and the tag ${tag}, and dist/ the files`,
     )
     return 0
   }

@@ -3,6 +3,8 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { withVersion } from '../../deploy/version.ts'
+import { oneVersion } from '../tidy/packages.ts'
 import { newClone, section } from './release-clone.ts'
 
 const needed = new Set([
@@ -13,6 +15,7 @@ const needed = new Set([
   '.gitignore',
   'deploy/release.ts',
   'deploy/release-files.ts',
+  'deploy/version.ts',
 ])
 const smallClone = () => newClone(path => needed.has(path))
 
@@ -72,4 +75,25 @@ test('wrong calls end with 2 and the usage, --help with 0, and --files needs the
     code: 1,
     printed: expect.stringMatching(/^release: there is no tag v0\.2\.0: git fetch --tags/),
   })
+})
+
+test('what repeats the version of package.json has another one only until a release sets it, and documents leave it out', () => {
+  const written = {
+    'deploy/compose.yaml': 'image: sluice:0.1.0\n# postgres://sluice@127.0.0.1/sluice\n',
+    'deploy/Dockerfile': 'FROM node:24.1.0\nARG VERSION=0.1.0\n',
+    'deploy/helm/Chart.yaml': 'apiVersion: v2\nversion: 0.1.0\nappVersion: "0.1.0"\nkubeVersion: ">=1.30.0-0"\n',
+    'docs/guides/deploy.md': 'docker run sluice:0.2.0\n',
+  }
+  const files = Object.entries(written).map(([path, text]) => ({ path, text }))
+  const manifest = { path: 'package.json', text: '{"version":"0.2.0"}' }
+  expect(oneVersion([manifest, ...files])).toEqual([
+    'deploy/compose.yaml:1: 0.1.0 is not the version in package.json, 0.2.0',
+    'deploy/Dockerfile:2: 0.1.0 is not the version in package.json, 0.2.0',
+    'deploy/helm/Chart.yaml:2: 0.1.0 is not the version in package.json, 0.2.0',
+    'deploy/helm/Chart.yaml:3: 0.1.0 is not the version in package.json, 0.2.0',
+    'docs/guides/deploy.md:1: 0.2.0 would stay after the next release: leave it out',
+  ])
+  const set = files.slice(0, 3).map(({ path, text }) => ({ path, text: withVersion(path, text, '0.2.0') }))
+  expect(oneVersion([manifest, ...set])).toEqual([])
+  expect(set.map(({ text }) => text).join('')).toMatch(/127\.0\.0\.1[^]*node:24\.1\.0[^]*>=1\.30\.0-0/)
 })

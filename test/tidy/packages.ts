@@ -1,5 +1,6 @@
 // Installed packages are the tested ones: exact versions, and a lock file that is valid everywhere.
 
+import { versionsIn } from '../../deploy/version.ts'
 import type { Finding, SourceFile } from './files.ts'
 
 interface Entry {
@@ -22,15 +23,19 @@ export function exactVersions(files: readonly SourceFile[]): Finding[] {
   )
 }
 
-/** The version of Sluice stands in package.json: whatever prints it reads it there. */
+/** package.json has the version of Sluice. Files of deploy/ that cannot read it repeat it, and documents leave it out. */
 export function oneVersion(files: readonly SourceFile[]): Finding[] {
+  const { version: own } = JSON.parse(files.find(({ path }) => path === 'package.json')!.text) as { version: string }
   return files
     .filter(({ path }) => !path.startsWith('test/'))
     .flatMap(({ path, text }) =>
-      [...text.matchAll(/(?:\bsluice[:@]v?|\bVERSION=|\bappVersion:\s*["']?)\d+\.\d+\.\d+/gi)].map(
-        ({ 0: found, index }) =>
-          `${path}:${text.slice(0, index).split('\n').length}: ${found} is a second version, which no release changes: read it from package.json, or leave it out`,
-      ),
+      versionsIn(path, text)
+        .filter(({ version }) => !path.startsWith('deploy/') || version !== own)
+        .map(({ version, line }) =>
+          path.startsWith('deploy/')
+            ? `${path}:${line}: ${version} is not the version in package.json, ${own}`
+            : `${path}:${line}: ${version} would stay after the next release: leave it out`,
+        ),
     )
 }
 
