@@ -25,7 +25,7 @@ const links = {
 const Home = Type.Object(
   {
     name: Type.Literal('Sluice'),
-    version: Type.String({ examples: ['0.1.0'] }),
+    version: Type.String({ examples: ['1.2.3'] }),
     services: Type.Array(Type.String(), { description: 'The parts of the platform that this process serves.', examples: [['ingest']] }),
     links: Type.Record(Type.String(), Type.String(), { description: 'Paths by name.', examples: [{ docs: '/docs' }] }),
   },

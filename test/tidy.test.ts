@@ -9,7 +9,7 @@ import { importCircles, layers } from './tidy/layers.ts'
 import { links } from './tidy/links.ts'
 import { namedFiles } from './tidy/named-files.ts'
 import { wordedNames } from './tidy/names.ts'
-import { exactVersions, lockFile } from './tidy/packages.ts'
+import { exactVersions, lockFile, oneVersion } from './tidy/packages.ts'
 import { promises } from './tidy/promises.ts'
 import { folderSizes, names, openings, readerFolders, readmes, sinkFolders, sizes } from './tidy/shape.ts'
 import { tables } from './tidy/tables.ts'
@@ -38,6 +38,7 @@ test('every file named in a document exists', () => expect(namedFiles(files)).to
 test('the table of promises holds every slow test', () => expect(promises(files)).toEqual([]))
 test('no file promises later work, or mentions anything outside the project', () => expect(words(files)).toEqual([]))
 test('versions are pinned', () => expect(exactVersions(files)).toEqual([]))
+test('every version of Sluice is that of package.json', () => expect(oneVersion(files)).toEqual([]))
 test('the lock file names no registry, every system, and the integrity of each package', () => expect(lockFile(files)).toEqual([]))
 test('generated tables in documents are current', async () => expect(tables(files, await loadTableSources())).toEqual([]))
 test('code in documents is current', () => expect(excerpts(files)).toEqual([]))

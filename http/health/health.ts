@@ -37,7 +37,7 @@ const Observation = Type.Object(
 const Health = Type.Object(
   {
     status: Type.Enum(['pass', 'fail']),
-    version: Type.String({ examples: ['0.1.0'] }),
+    version: Type.String({ examples: ['1.2.3'] }),
     commit: Type.String({ description: 'Always empty.', examples: [''] }),
     description: Type.String({ examples: [description] }),
     build_time: Type.String({ description: 'Always empty.', examples: [''] }),

@@ -1,7 +1,7 @@
 // The image of deploy/Dockerfile, built by buildah on a small Debian without a shell, and its processes, on a read-only root.
 
 import { execFile } from 'node:child_process'
-import { copyFileSync, cpSync, mkdirSync, mkdtempSync } from 'node:fs'
+import { copyFileSync, cpSync, mkdirSync, mkdtempSync, readFileSync } from 'node:fs'
 import { readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -9,6 +9,7 @@ import { promisify } from 'node:util'
 import { root } from '../tidy/files.ts'
 
 const run = promisify(execFile)
+const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
 
 /** What a runtime reads in the image. */
 export interface ImageConfig {
@@ -23,6 +24,8 @@ export interface ImageConfig {
 }
 
 export interface BuiltImage {
+  /** Of package.json, which it is labelled with. */
+  readonly version: string
   readonly config: ImageConfig
   /** Of all its files. */
   readonly bytes: number
@@ -56,6 +59,8 @@ export async function buildImage(): Promise<BuiltImage> {
     'chroot',
     '--build-arg',
     'BASE=localhost/base',
+    '--build-arg',
+    `VERSION=${version}`,
     '-f',
     'deploy/Dockerfile',
     '-t',
@@ -70,6 +75,7 @@ export async function buildImage(): Promise<BuiltImage> {
   const [uid, gid] = user.split(':')
   const enter = `exec unshare --root="$0" --wd=${place} -S ${uid} -G ${gid} "$@"`
   return {
+    version,
     config: Docker.config,
     bytes: Number(size.split('\t')[0]),
     command: words => ['unshare', '--mount', 'sh', '-c', `${mounts} && ${enter}`, files, ...words],

@@ -40,7 +40,7 @@ describeUnlessMissing('the image', missingBuildah(), () => {
       Cmd: ['--help'],
       StopSignal: 'SIGTERM',
       Healthcheck: { Test: ['CMD', 'node', 'deploy/image/health.ts'] },
-      Labels: { 'org.opencontainers.image.licenses': 'Apache-2.0' },
+      Labels: { 'org.opencontainers.image.licenses': 'Apache-2.0', 'org.opencontainers.image.version': image.version },
     })
     expect(image.bytes).toBeLessThan(250_000_000)
     const [program, ...words] = image.command(['node', '-e', "fs.accessSync('/bin/sh')"])

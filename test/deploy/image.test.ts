@@ -1,7 +1,9 @@
 // What goes into the image: everything that its commands load, and nothing else.
 
+import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { posix } from 'node:path'
+import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { isCode, readProject, root } from '../tidy/files.ts'
 import { importsOf } from '../tidy/layers.ts'
@@ -38,4 +40,16 @@ test('the image contains each file that a file in it loads, and no test, documen
       ).toBe(true)
     }
   }
+})
+
+test('an image that would be labelled with another version than that of package.json is not built', async () => {
+  const { version } = JSON.parse(await readFile(`${root}/package.json`, 'utf8')) as { version: string }
+  const compiled = promisify(execFile)(process.execPath, ['deploy/image/build.ts', 'compile'], {
+    cwd: root,
+    env: { VERSION: `${version}9` },
+  })
+  await expect(compiled).rejects.toMatchObject({
+    code: 1,
+    stderr: `the image contains version ${version}: build it with --build-arg VERSION=${version}, not ${version}9\n`,
+  })
 })

@@ -15,7 +15,7 @@ export interface SourceFile {
 /** A rule's finding: `sinks/sink.ts:12: …`, with what to do. */
 export type Finding = string
 
-const foreign = new Set(['node_modules', '.git', 'data', 'coverage'])
+const foreign = new Set(['node_modules', '.git', 'data', 'dist', 'coverage'])
 
 /** Every file of the project in the work tree. */
 export async function readProject(): Promise<SourceFile[]> {

@@ -78,7 +78,7 @@ test.each([
     '1: imports pipeline/worker.ts: sinks/ may import sinks/, transformers/record-batch.ts, transformers/log-partition.ts, transformers/json/flatten.ts, transformers/json/json-text.ts, database/, config/aborting.ts, config/decimal-bytes.ts, config/options/variable.ts',
   ],
   ['database/server.ts', "import pg from 'pg'", '1: the driver pg is imported at once: load it by import() where it is opened'],
-  ['deploy/chart.ts', "import { a } from '../config/options.ts'", '1: stands in no layer: give its folder a rule in test/tidy/layers.ts'],
+  ['charts/chart.ts', "import { a } from '../config/options.ts'", '1: stands in no layer: give its folder a rule in test/tidy/layers.ts'],
 ])('%s with %s is found', (path, text, problem) => {
   expect(problems(path, text)).toEqual([problem])
 })

@@ -42,6 +42,8 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   'control-plane/': ['config/', 'http/', 'database/'],
   // Command-line tools for the pure parts.
   'bin/': ['main.ts', 'config/', 'http/', 'transformers/'],
+  // Programs that build images and releases, before anything is installed.
+  'deploy/': [],
 }
 
 /** These connect all parts. */

@@ -1,5 +1,6 @@
 // Installed packages are the tested ones: exact versions, and a lock file that is valid everywhere.
 
+import { versionsIn } from '../../deploy/version.ts'
 import type { Finding, SourceFile } from './files.ts'
 
 interface Entry {
@@ -20,6 +21,22 @@ export function exactVersions(files: readonly SourceFile[]): Finding[] {
       .filter(([, version]) => !/^\d+\.\d+\.\d+(-[\w.]+)?$/.test(version))
       .map(([name, version]) => `package.json: ${name} is ${version} in ${part}: pin it, like 1.2.3`),
   )
+}
+
+/** package.json has the version of Sluice. Files of deploy/ that cannot read it repeat it, and documents leave it out. */
+export function oneVersion(files: readonly SourceFile[]): Finding[] {
+  const { version: own } = JSON.parse(files.find(({ path }) => path === 'package.json')!.text) as { version: string }
+  return files
+    .filter(({ path }) => !path.startsWith('test/'))
+    .flatMap(({ path, text }) =>
+      versionsIn(path, text)
+        .filter(({ version }) => !path.startsWith('deploy/') || version !== own)
+        .map(({ version, line }) =>
+          path.startsWith('deploy/')
+            ? `${path}:${line}: ${version} is not the version in package.json, ${own}`
+            : `${path}:${line}: ${version} would stay after the next release: leave it out`,
+        ),
+    )
 }
 
 export function lockFile(files: readonly SourceFile[]): Finding[] {

@@ -1,30 +1,16 @@
 // A newcomer's first steps: a fresh checkout on a machine with empty caches, `npm start`, and the README's tour as printed.
 
 import { execFile } from 'node:child_process'
-import { cp, mkdir, readFile } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
+import { checkOut } from '../check-out.ts'
 import { type Block, extractBlocks, runBlocks } from '../readme/blocks.ts'
 import { makeSite, publish, readUntil } from './operator.ts'
 import { disposableFolder, startPlatform } from './platform.ts'
 
 const run = promisify(execFile)
-const root = new URL('../..', import.meta.url).pathname
-
-/** The content of a clone: every file that is tracked, or would be by the next commit. */
-async function checkOut(target: string): Promise<void> {
-  const list = async (...which: string[]): Promise<string[]> => {
-    const { stdout } = await run('git', ['ls-files', '-z', ...which], { cwd: root, maxBuffer: 1 << 26 })
-    return stdout.split('\0').filter(path => path !== '')
-  }
-  const deleted = new Set(await list('--deleted'))
-  for (const path of await list('--cached', '--others', '--exclude-standard')) {
-    if (deleted.has(path)) continue
-    await mkdir(dirname(join(target, path)), { recursive: true })
-    await cp(join(root, path), join(target, path))
-  }
-}
 
 test('a fresh checkout with empty caches returns the first stored message, and the tour of the README works as printed', {
   timeout: 600_000,

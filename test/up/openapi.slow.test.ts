@@ -1,7 +1,12 @@
 // The OpenAPI document of a running platform.
 
+import { execFile } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { type Document, documentFaults } from '../http/document-faults.ts'
+import { root } from '../tidy/files.ts'
 import { call, makeSite } from './operator.ts'
 import { startedFolder, startPlatform } from './platform.ts'
 
@@ -10,8 +15,9 @@ test('every endpoint is described in /openapi.json, with names and examples, and
   const platform = await startPlatform({ data: folder.path })
   const answer = await call(platform.url, 'GET', '/openapi.json')
   expect(answer.status).toBe(200)
-  const document = answer.json as unknown as Document & { openapi: string }
+  const document = answer.json as unknown as Document & { openapi: string; info: { version: string } }
   expect(document.openapi).toMatch(/^3\.1/)
+  await expectOneVersion(platform.url, document.info.version)
   expect(await documentFaults(document)).toEqual([])
   const order =
     'users tokens things channels connections provisioning bootstrap messages reading sharing groups policies certificates keys audit administration operation'
@@ -44,6 +50,14 @@ test('every endpoint is described in /openapi.json, with names and examples, and
   expect(page.text).toContain('swagger-ui')
   expect(await platform.stop()).toBe(0)
 })
+
+/** package.json has the version that everything prints. */
+async function expectOneVersion(url: string, described: string): Promise<void> {
+  const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { version: string }
+  const { stdout } = await promisify(execFile)(join(root, 'sluice'), ['--version'])
+  const answers = await Promise.all(['/', '/health'].map(async path => (await call(url, 'GET', path)).json?.['version']))
+  expect([described, stdout, ...answers]).toEqual([version, `${version}\n`, version, version])
+}
 
 /** Checks that example payloads can be decoded. */
 async function publishExamples(url: string, { paths }: Document): Promise<void> {

@@ -43,13 +43,13 @@ export interface WriterProcess {
   stop(signal?: NodeJS.Signals): Promise<number | string>
 }
 
-/** Starts `sluice` without waiting. */
-function spawnSluice(words: readonly string[], environment: Environment) {
+/** Starts `sluice` without waiting. @param folder of the release that runs */
+function spawnSluice(words: readonly string[], environment: Environment, folder = root) {
   const kept = Object.entries(process.env).filter(([name]) => !/^(SVC_|NODE_ENV$|NODE_OPTIONS$|VITEST)/.test(name))
   const child = spawn(
     process.execPath,
-    ['--import', new URL('workers-of-writer.ts', import.meta.url).href, join(root, 'main.ts'), ...words],
-    { cwd: root, env: { ...Object.fromEntries(kept), ...describedAnswers(), ...environment }, stdio: ['ignore', 'pipe', 'pipe', 'ipc'] },
+    ['--import', new URL('workers-of-writer.ts', import.meta.url).href, join(folder, 'main.ts'), ...words],
+    { cwd: folder, env: { ...Object.fromEntries(kept), ...describedAnswers(), ...environment }, stdio: ['ignore', 'pipe', 'pipe', 'ipc'] },
   )
   let output = ''
   for (const stream of [child.stdout!, child.stderr!]) {
@@ -79,11 +79,12 @@ export function startTool(words: readonly string[], environment: Environment) {
 /**
  * Starts a writer and resolves when it serves health; its log and its store may be away. It ends with this process.
  *
+ * @param folder of another release
  * @throws Error with its output if it ends before
  */
-export async function startWriter(environment: Environment, store: StoreName = 'relational'): Promise<WriterProcess> {
+export async function startWriter(environment: Environment, store: StoreName = 'relational', folder?: string): Promise<WriterProcess> {
   const words = ['writer', store, '--port', '0']
-  const { child, ended, printed } = spawnSluice(words, { SVC_INTERNAL_LISTEN: '127.0.0.1:0', ...patientStop, ...environment })
+  const { child, ended, printed } = spawnSluice(words, { SVC_INTERNAL_LISTEN: '127.0.0.1:0', ...patientStop, ...environment }, folder)
   const [internalUrl, url] = await new Promise<[string, string]>((resolve, reject) => {
     const look = (): void => {
       const found = /^internal on (http\S+)\nhealth on (http\S+)\/health$/m.exec(printed())

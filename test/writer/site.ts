@@ -49,6 +49,8 @@ export interface SiteOptions {
   /** Of the topic; with several numbers there is a topic for each, and the writers read all that match a pattern. */
   readonly partitions?: number | readonly number[]
   readonly places?: number
+  /** Where the release is that runs in each place; this one by default. */
+  readonly folders?: readonly (string | undefined)[]
   /** Whether each writer is a static member with the name of its place (`log.instance`). */
   readonly isNamed?: boolean
   /** How messages of the topic are read: by writers and tools; as ingest writes them by default. */
@@ -78,7 +80,7 @@ export function openSite({ postgres, role, ...options }: SiteOptions & Relationa
 
 export async function openSiteOn<Store extends StoreSite>(
   openStore: () => Promise<Store>,
-  { partitions = 12, places = 1, isNamed = false, layout = {}, environment = {} }: SiteOptions = {},
+  { partitions = 12, places = 1, folders = [], isNamed = false, layout = {}, environment = {} }: SiteOptions = {},
 ): Promise<Site<Store>> {
   const [kafka, store] = await Promise.all([startKafka(), openStore()])
   const counts = [partitions].flat()
@@ -115,7 +117,11 @@ export async function openSiteOn<Store extends StoreSite>(
     unexpected,
     logEnds,
     async start(place) {
-      const writer = await startWriter({ ...proxied, ...(isNamed ? { SVC_LOG_INSTANCE: `place-${place}` } : {}) }, store.name)
+      const writer = await startWriter(
+        { ...proxied, ...(isNamed ? { SVC_LOG_INSTANCE: `place-${place}` } : {}) },
+        store.name,
+        folders[place],
+      )
       writers[place] = writer
       void writer.ended.then(code => {
         if (writers[place] !== writer) return
