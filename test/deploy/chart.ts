@@ -37,20 +37,23 @@ export interface Rendered {
 export async function render(values: object | string): Promise<Rendered> {
   const file = join(temporaryFolder(), 'values.yaml')
   await writeFile(file, typeof values === 'string' ? values : stringify(values))
-  await run(helm.program(), ['lint', chart, '--strict', '--values', file])
-  const { stdout: text } = await run(helm.program(), ['template', 'sluice', chart, '--values', file], { maxBuffer: 16 * 1024 * 1024 })
+  const flags = ['--values', file, '--kube-version', kubernetesVersions[0]]
+  await run(helm.program(), ['lint', chart, '--strict', ...flags])
+  const { stdout: text } = await run(helm.program(), ['template', 'sluice', chart, ...flags], { maxBuffer: 16 * 1024 * 1024 })
   const objects = parseAllDocuments(text).flatMap(document => (document.contents === null ? [] : [document.toJS() as KubernetesObject]))
   return { text, objects, of: kind => objects.filter(one => one.kind === kind) }
 }
 
 /** Checks against the schemas of Kubernetes and the custom resources. @throws Error with each fault */
-export async function conform({ text }: Rendered): Promise<void> {
+export async function conform({ text, objects }: Rendered): Promise<void> {
   const file = join(temporaryFolder(), 'rendered.yaml')
   await writeFile(file, text)
   for (const version of kubernetesVersions) {
     const location = `${await kubernetesSchemas(version)}/{{ .ResourceKind }}{{ .KindSuffix }}.json`
     try {
-      await run(kubeconform.program(), ['-strict', '-schema-location', location, file])
+      const { stdout } = await run(kubeconform.program(), ['-strict', '-summary', '-schema-location', location, file])
+      // It also succeeds if it finds nothing to check.
+      if (!stdout.includes(`Valid: ${objects.length}, Invalid: 0, Errors: 0, Skipped: 0`)) throw Object.assign(new Error(), { stdout })
     } catch (error) {
       throw new Error(`Kubernetes ${version}: ${(error as { stdout: string }).stdout}`, { cause: error })
     }

@@ -3,6 +3,7 @@
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Ajv } from 'ajv'
+import { Registry } from 'prom-client'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { createLogger } from '../../config/logger.ts'
@@ -84,7 +85,8 @@ describe('values', () => {
       const { properties, additionalProperties } = resolve(of)
       if (properties === undefined) return
       if (additionalProperties !== false) faults.push(`${path} takes names that the schema does not have`)
-      for (const name of Object.keys(value as object)) if (!Object.hasOwn(properties, name)) faults.push(`${path}.${name} is not in the schema`)
+      for (const name of Object.keys(value as object))
+        if (!Object.hasOwn(properties, name)) faults.push(`${path}.${name} is not in the schema`)
       for (const [name, inner] of Object.entries(properties)) {
         const isOverride = /^\.stores\.\w+\.(writer|reader)$/.test(path)
         if (Object.hasOwn(value as object, name)) compare(inner, (value as Values)[name], `${path}.${name}`)
@@ -114,18 +116,18 @@ describe('values', () => {
       expect(lines[at - 1], `the line above ${name}`).toMatch(/^# /)
     }
     const used = [...code.matchAll(/(?:\.Values|\$v)\.([\w.]+)/g)].map(([, path]) => path!)
-    const valueAt = (path: string): unknown => path.split('.').reduce((value: unknown, name) => (value as Values | undefined)?.[name], values)
+    const valueAt = (path: string): unknown =>
+      path.split('.').reduce((value: unknown, name) => (value as Values | undefined)?.[name], values)
     expect(used.filter(path => valueAt(path) === undefined)).toEqual([])
     const ofRole = [...code.matchAll(/\.values\.(\w+)/g)].map(([, name]) => name!)
     expect([...new Set(ofRole)].filter(name => !Object.hasOwn(values['api'] as Values, name))).toEqual([])
-    expect([...new Set(used.map(path => path.split('.')[0]))].sort()).toEqual(Object.keys(values).sort())
+    expect([...new Set(used.map(path => path.split('.', 1)[0]!))].sort()).toEqual(Object.keys(values).sort())
   })
 })
 
 test('probes and Prometheus ask for paths that the internal port has', async () => {
   const app = createServer({ logger: createLogger({ level: 'silent', pretty: false }) })
-  const registry = { contentType: 'text/plain', metrics: async () => '' }
-  healthRoutes(app, { version: '0', checks: {}, ready: () => true, registry })
+  healthRoutes(app, { version: '0', checks: {}, ready: () => true, registry: new Registry() })
   const paths = new Set([...code.matchAll(/\bpath: (\/[a-z]+)/g)].map(([, path]) => path!))
   expect([...paths].sort()).toEqual(['/livez', '/metrics', '/readyz'])
   for (const url of paths) expect((await app.inject({ url })).statusCode, url).toBe(200)

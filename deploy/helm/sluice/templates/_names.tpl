@@ -1,6 +1,6 @@
 {{/* Names and labels. */}}
 {{- define "sluice.fullname" -}}
-{{- if contains "sluice" .Release.Name }}{{ .Release.Name }}{{ else }}{{ printf "%s-sluice" .Release.Name }}{{ end | trunc 43 | trimSuffix "-" }}
+{{ contains "sluice" .Release.Name | ternary .Release.Name (printf "%s-sluice" .Release.Name) | trunc 43 | trimSuffix "-" }}
 {{- end }}
 
 {{- define "sluice.serviceAccount" -}}
