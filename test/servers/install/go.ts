@@ -9,7 +9,7 @@ import { promisify } from 'node:util'
 const run = promisify(execFile)
 
 /** The minimum version for the newest of the modules that are built here. */
-const goMinorMin = 24
+const goMinorMin = 23
 
 export interface GoProgram {
   /** `github.com/FerretDB/FerretDB` */
