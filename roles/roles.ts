@@ -83,7 +83,7 @@ export async function sources(
   }
 }
 
-async function allVariables(): Promise<string[]> {
+export async function allVariables(): Promise<string[]> {
   const { variablesOf } = await import('../config/options/options.ts')
   const all = await Promise.all(Object.values(roles).map(role => role()))
   const ofRoles = all.flatMap(({ schema, fileVariable }) => [...variablesOf(schema), ...(fileVariable === undefined ? [] : [fileVariable])])

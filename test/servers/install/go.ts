@@ -44,6 +44,12 @@ export function missingGo(): string | undefined {
   return `there is no Go 1.${goMinorMin} or newer on this machine; install the one of go.dev, and put it into PATH`
 }
 
+/** Returns its read-only folder. @param cwd outside any Go project */
+export async function downloadGoModule(module: string, version: string, cwd: string): Promise<string> {
+  const { stdout } = await run('go', ['mod', 'download', '-json', `${module}@${version}`], { cwd })
+  return (JSON.parse(stdout) as { Dir: string }).Dir
+}
+
 /**
  * Builds a program from a copy of its module.
  *
@@ -56,8 +62,7 @@ export async function buildGoProgram(file: string, { module, version, main, env 
   const folder = await mkdtemp(join(tmpdir(), 'sluice-go-'))
   const sources = join(folder, 'sources')
   try {
-    const { stdout } = await run('go', ['mod', 'download', '-json', `${module}@${version}`], { cwd: folder })
-    await cp((JSON.parse(stdout) as { Dir: string }).Dir, sources, { recursive: true })
+    await cp(await downloadGoModule(module, version, folder), sources, { recursive: true })
     // The module cache is read-only, and so are copies of it.
     await run('chmod', ['-R', 'u+w', sources])
     const more = (await prepare?.(sources)) ?? {}
