@@ -11,8 +11,8 @@ import { parseMessageId } from '../../pipeline/message-id.ts'
 import { storeNamesText } from '../stores/store.ts'
 import { explained } from './failure.ts'
 import { openProgress } from './progress.ts'
-import { openRemote } from './remote.ts'
-import { addTargetOptions, type Sources, storeNamed, type TargetFlags } from './target-flags.ts'
+import { addTargetOptions, type Sources, storeNamed, type TargetFlags } from './target/flags.ts'
+import { openRemote } from './target/remote.ts'
 import { jsonLine, payloadLines, plain, short, table } from './text.ts'
 
 interface DlqFlags extends TargetFlags {
@@ -214,7 +214,7 @@ async function withTarget<Result>(flags: DlqFlags, sources: Sources, work: (targ
       const { deadLetters, replay } = openRemote(flags.url, flags.token)
       return work({ deadLetters: async () => deadLetters, replay: async () => replay })
     }
-    const { openTarget } = await import('./target.ts')
+    const { openTarget } = await import('./target/target.ts')
     const target = await openTarget(storeNamed(flags.store), flags, sources)
     try {
       return await work({ deadLetters: () => target.openDeadLetters(), replay: () => target.openReplay() })

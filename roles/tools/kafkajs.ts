@@ -15,7 +15,7 @@ import type { TopicBounds } from '../../pipeline/topic-reader.ts'
 import { storeNamesText } from '../stores/store.ts'
 import type { WriterOptions } from '../writer/options.ts'
 import { answered } from './failure.ts'
-import { type Sources, storeNamed } from './target-flags.ts'
+import { type Sources, storeNamed } from './target/flags.ts'
 
 export interface ConnectionFlags {
   readonly config?: string
@@ -58,7 +58,7 @@ export async function answeredByKafkajs(work: () => Promise<boolean>): Promise<n
  * @throws LogUnavailableError while no broker answers
  */
 export async function openTopicClient({ config, store, topic: named }: ConnectionFlags, sources: Sources): Promise<TopicClient> {
-  const { loadTargetOptions } = await import('./target.ts')
+  const { loadTargetOptions } = await import('./target/target.ts')
   const options = await loadTargetOptions(storeNamed(store), config, sources)
   const { encoding } = options.log
   const topic = named ?? onlyTopic(wantedTopics(options.log))

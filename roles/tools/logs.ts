@@ -7,7 +7,7 @@ import { currentLogs } from '../../sinks/logs.ts'
 import { limits } from '../../sinks/sink.ts'
 import { storeNamesText } from '../stores/store.ts'
 import { explained } from './failure.ts'
-import { type Sources, storeNamed } from './target-flags.ts'
+import { type Sources, storeNamed } from './target/flags.ts'
 import { jsonLine, plain, table } from './text.ts'
 
 interface LogsFlags {
@@ -44,7 +44,7 @@ Examples:
     .action((storeName: string, { json = false, free, ...flags }: LogsFlags) =>
       explained(async () => {
         const store = storeNamed(storeName)
-        const { openTarget } = await import('./target.ts')
+        const { openTarget } = await import('./target/target.ts')
         const target = await openTarget(store, flags, sources)
         try {
           if (free !== undefined) {

@@ -21,7 +21,7 @@ import { RecordBatch } from '../../transformers/record-batch.ts'
 import { configuredTransformer } from '../../transformers/select.ts'
 import { answering } from './failure.ts'
 import { addConnectionOptions, answeredByKafkajs, type ConnectionFlags, kafkajsFailure, openTopicClient } from './kafkajs.ts'
-import type { Sources } from './target-flags.ts'
+import type { Sources } from './target/flags.ts'
 import { jsonLine, short } from './text.ts'
 
 interface TailFlags extends ConnectionFlags {

@@ -9,8 +9,8 @@ import { type MessageId, parseMessageId } from '../../pipeline/message-id.ts'
 import type { StoreAudit } from '../../sinks/audit.ts'
 import { storeNamesText } from '../stores/store.ts'
 import { answered, answering } from './failure.ts'
-import { checkRemoteStore, openRemote } from './remote.ts'
-import { addTargetOptions, type Sources, storeNamed, type TargetFlags } from './target-flags.ts'
+import { addTargetOptions, type Sources, storeNamed, type TargetFlags } from './target/flags.ts'
+import { checkRemoteStore, openRemote } from './target/remote.ts'
 import { jsonLine, plain } from './text.ts'
 
 interface TraceFlags extends TargetFlags {
@@ -51,7 +51,7 @@ async function traced(text: string, storeName: string, flags: TraceFlags, source
     checkRemoteStore(store)
     return openRemote(flags.url, flags.token).trace(text)
   }
-  const { openTarget } = await import('./target.ts')
+  const { openTarget } = await import('./target/target.ts')
   const target = await openTarget(store, flags, sources)
   try {
     const audit = await target.openAudit()

@@ -8,8 +8,8 @@ import type { TopicReader } from '../../pipeline/topic-reader.ts'
 import { storeNamesText } from '../stores/store.ts'
 import { answered, answering } from './failure.ts'
 import { openProgress } from './progress.ts'
-import { checkRemoteStore, openRemote } from './remote.ts'
-import { addTargetOptions, type Sources, storeNamed, type TargetFlags } from './target-flags.ts'
+import { addTargetOptions, type Sources, storeNamed, type TargetFlags } from './target/flags.ts'
+import { checkRemoteStore, openRemote } from './target/remote.ts'
 import { jsonLine, plain } from './text.ts'
 
 interface VerifyFlags extends TargetFlags {
@@ -70,7 +70,7 @@ async function reported(storeName: string, flags: TargetFlags, sources: Sources)
     checkRemoteStore(store)
     return [await openRemote(flags.url, flags.token).verify()]
   }
-  const { openTarget } = await import('./target.ts')
+  const { openTarget } = await import('./target/target.ts')
   const target = await openTarget(store, flags, sources)
   const progress = openProgress('offsets compared')
   try {

@@ -33,7 +33,7 @@ export const said: readonly Word[] = [
     except: [
       'pipeline/dead-letters/queue.ts letters',
       'pipeline/dead-letters/routes.ts letters',
-      'roles/tools/remote.ts letters',
+      'roles/tools/target/remote.ts letters',
       'pipeline/audit/trace.ts letter',
       'roles/tools/trace.ts letter',
     ],

@@ -9,7 +9,7 @@ import { partitionOf } from '../../../pipeline/kafka/producer/partitioner.ts'
 import { answering } from '../failure.ts'
 import { addConnectionOptions, answeredByKafkajs, type ConnectionFlags, kafkajsFailure, openTopicClient } from '../kafkajs.ts'
 import { openProgress } from '../progress.ts'
-import type { Sources } from '../target-flags.ts'
+import type { Sources } from '../target/flags.ts'
 import { type Address, type InputBatch, type InputMessage, readMessages } from './input.ts'
 
 interface SendFlags extends ConnectionFlags, Partial<Address> {

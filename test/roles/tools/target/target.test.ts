@@ -1,8 +1,8 @@
 // The options of tools that open a site themselves: its writer's options, from the writer's file.
 
 import { afterEach, expect, test, vi } from 'vitest'
-import { sources } from '../../../roles/roles.ts'
-import { openTarget } from '../../../roles/tools/target.ts'
+import { sources } from '../../../../roles/roles.ts'
+import { openTarget } from '../../../../roles/tools/target/target.ts'
 
 afterEach(() => {
   vi.unstubAllEnvs()

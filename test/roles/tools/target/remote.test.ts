@@ -4,8 +4,8 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net'
 import { Agent, getGlobalDispatcher, setGlobalDispatcher } from 'undici'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { ToolError } from '../../../bin/streams.ts'
-import { openRemote, type Remote } from '../../../roles/tools/remote.ts'
+import { ToolError } from '../../../../bin/streams.ts'
+import { openRemote, type Remote } from '../../../../roles/tools/target/remote.ts'
 
 const dispatcher = getGlobalDispatcher()
 let server: Server

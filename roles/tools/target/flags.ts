@@ -2,9 +2,9 @@
 
 import { type Command, Option } from 'commander'
 import type { TObject } from 'typebox'
-import { ToolError } from '../../bin/streams.ts'
-import type { OptionSources } from '../../config/options/options.ts'
-import { type StoreName, storeNamesText, storeOf } from '../stores/store.ts'
+import { ToolError } from '../../../bin/streams.ts'
+import type { OptionSources } from '../../../config/options/options.ts'
+import { type StoreName, storeNamesText, storeOf } from '../../stores/store.ts'
 
 /** Reads the environment and a file, with the variables of all roles known. */
 export type Sources = (

@@ -3,19 +3,19 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { sluice } from '../bin/command.ts'
 import { describeUnlessMissing } from '../servers/describe-with.ts'
 import { missingKafka } from '../servers/install/kafka.ts'
 import { missingPostgres } from '../servers/install/postgres.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 import { untilReady } from '../writer/process.ts'
 import { openSite } from '../writer/site.ts'
+import { sluice } from './command.ts'
 
 /** The environment of a process that notes the modules it loads, and these by thread; 0 is the main thread. */
 function noting() {
   const file = join(temporaryFolder(), 'loaded')
   writeFileSync(file, '')
-  const preload = new URL('../writer/loaded-modules.ts', import.meta.url).href
+  const preload = new URL('loaded-modules.ts', import.meta.url).href
   return {
     environment: { NODE_OPTIONS: `--import=${preload}`, TEST_LOADED: file },
     loaded: () => {

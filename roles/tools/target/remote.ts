@@ -2,15 +2,15 @@
 
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Dispatcher } from 'undici'
-import { ToolError } from '../../bin/streams.ts'
-import type { TraceReport } from '../../pipeline/audit/trace.ts'
-import type { VerifyReport } from '../../pipeline/audit/verify.ts'
-import type { DeadLetterFilter } from '../../pipeline/dead-letters/filter.ts'
-import type { DeadLetterQueue, DropReport } from '../../pipeline/dead-letters/queue.ts'
-import type { Replay } from '../../pipeline/dead-letters/replay.ts'
-import type { ReplayStatus } from '../../pipeline/dead-letters/replay-job.ts'
-import type { DeadLetterSummary, FullDeadLetter } from '../../pipeline/dead-letters/summary.ts'
-import type { StoreName } from '../stores/store.ts'
+import { ToolError } from '../../../bin/streams.ts'
+import type { TraceReport } from '../../../pipeline/audit/trace.ts'
+import type { VerifyReport } from '../../../pipeline/audit/verify.ts'
+import type { DeadLetterFilter } from '../../../pipeline/dead-letters/filter.ts'
+import type { DeadLetterQueue, DropReport } from '../../../pipeline/dead-letters/queue.ts'
+import type { Replay } from '../../../pipeline/dead-letters/replay.ts'
+import type { ReplayStatus } from '../../../pipeline/dead-letters/replay-job.ts'
+import type { DeadLetterSummary, FullDeadLetter } from '../../../pipeline/dead-letters/summary.ts'
+import type { StoreName } from '../../stores/store.ts'
 
 /** How often the status of a running replay is polled. */
 const askAgainMs = 250
