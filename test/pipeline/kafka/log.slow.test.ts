@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { Writable } from 'node:stream'
 import { pino } from 'pino'
 import { expect, test } from 'vitest'
+import { loadClient } from '../../../pipeline/kafka/client/load.ts'
 import { connectTo, kafkaConnection, openAdmin } from '../../../pipeline/kafka/connection.ts'
 import { type KafkaLog, type KafkaLogSettings, openKafkaLog } from '../../../pipeline/kafka/log.ts'
 import { encodeBatch } from '../../../pipeline/kafka/producer/batch.ts'
@@ -251,7 +252,7 @@ describeWithKafka('the log on Kafka', kafka => {
       async (log, topic) => {
         await log.append([text('before')])
         const [{ producerId }] = (await readTopic(kafka.brokers, topic)) as [StoredMessage]
-        const client = await import('@platformatic/kafka')
+        const client = loadClient()
         const connection = await kafkaConnection(logSettings(kafka.brokers, topic))
         const admin = await openAdmin(connection)
         const [leader] = (await describeTopic(admin, topic))!.leaders
