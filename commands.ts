@@ -30,13 +30,19 @@ program
   .addOption(data)
   .addOption(file)
   .option('--accept-new-log <id>', 'accept the recreated log with this id')
+  .option('--demo', 'let administrators start simulated devices and cause failures in the console')
   .addHelpText(
     'after',
     '\nExamples:\n  ./sluice up\n  ./sluice up --port 0 --data /var/lib/sluice\n  SVC_ADMIN_EMAIL=me@example.com SVC_ADMIN_PASSWORD=… ./sluice up\n',
   )
-  .action(async (flags: { host?: string; port?: string; data?: string; config?: string; acceptNewLog?: string }) => {
+  .action(async (flags: { host?: string; port?: string; data?: string; config?: string; acceptNewLog?: string; demo?: boolean }) => {
     const { loadUpOptions, upOptions } = await import('./up-options.ts')
-    const overrides = { http: { host: flags.host, port: flags.port }, data: { folder: flags.data }, log: { acceptNew: flags.acceptNewLog } }
+    const overrides = {
+      http: { host: flags.host, port: flags.port },
+      data: { folder: flags.data },
+      demo: flags.demo,
+      log: { acceptNew: flags.acceptNewLog },
+    }
     const options = loadUpOptions(await sources(upOptions, flags.config, overrides))
     const { up } = await import('./up.ts')
     await exitAfter(options.logging, () => up(options, version!))

@@ -24,12 +24,20 @@ const dataOptions = Type.Object({
   folder: Type.String({ default: './data', minLength: 1, flag: '--data', description: 'Folder that holds everything that is kept.' }),
 })
 
+const demoOption = Type.Boolean({
+  default: false,
+  flag: '--demo',
+  description:
+    'Let administrators start simulated devices in the console, kill the writer, cut the store, and publish messages that cannot be decoded.',
+})
+
 /** The options of `./sluice up`. */
 export const upOptions = Type.Object({
   env: environmentOption,
   http: httpOptions,
   compatibility: compatibilityOption,
   data: dataOptions,
+  demo: demoOption,
   admin: adminOptions,
   users: usersOptions,
   tokens: tokensOptions,

@@ -7,16 +7,21 @@ import { join } from 'node:path'
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import { openDataFolder } from './config/data-folder.ts'
 import { type Logger, openLogger } from './config/logger.ts'
-import { openOutages } from './config/outage.ts'
+import { dependenciesIn, openOutages } from './config/outage.ts'
 import { aborted, type ProcessScope, runProcess } from './config/run-process.ts'
 import { deriveKey, type MasterKeys, openMasterKeys, readSecretFile, SecretError } from './config/secrets.ts'
+import { consoleRoutes, readConsolePage } from './console/console.ts'
+import { openFailingDatabase } from './console/failing-database.ts'
+import { openRestartingWriter } from './console/restarting-writer.ts'
+import { openUpConsole, upConsoleLinks } from './console/up-console.ts'
 import { cacheAccess } from './control-plane/access/cache.ts'
 import { type FirstAdministrator, makeFirstAdministrator } from './control-plane/first-administrator.ts'
 import { isInstalled, openControlPlane } from './control-plane/index.ts'
-import type { Database } from './database/database.ts'
+import { type Database, DatabaseError } from './database/database.ts'
 import { healthRoutes } from './http/health/health.ts'
 import { homeRoute } from './http/home.ts'
 import { closeServer, listen } from './http/listen.ts'
+import { isLoopback } from './http/listen-address.ts'
 import { warnOfCompatibility } from './http/older-clients.ts'
 import { openapiRoutes } from './http/openapi/openapi.ts'
 import { createServer } from './http/server.ts'
@@ -43,8 +48,10 @@ import { readerRoutes } from './readers/routes.ts'
 import { masterKeyFile, openFolderDatabase } from './roles/folder-database.ts'
 import { openReaderMetrics } from './roles/reader/metrics.ts'
 import { openAdministration } from './roles/tools/admin-routes.ts'
+import { openAudit } from './sinks/postgres/audit.ts'
 import { maintain } from './sinks/postgres/schema.ts'
 import { openSink } from './sinks/postgres/sink.ts'
+import type { Positions } from './sinks/sink.ts'
 import { configuredTransformer } from './transformers/select.ts'
 import type { UpOptions } from './up-options.ts'
 
@@ -107,8 +114,9 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   const reopened = await reopenEmbeddedReplays(logFolder, deadLetterLog, name => openLog(name, 'log'), { topic, writer: writerName })
   if (reopened > 0) logger.warn({ letters: reopened }, reopenedSentence(reopened))
 
+  const store = openFailingDatabase(database)
   const sink = await openSink({
-    database,
+    database: options.demo ? store : database,
     options: options.store,
     logs: [
       {
@@ -142,6 +150,27 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   })
   closeLater(() => source.close())
   const transformer = configuredTransformer(options)
+  const decoder = { transformer, subscribed: subjectFilter(options.subscriber.subjects), message: options.message }
+  const access = cacheAccess(controlPlane.access, { lifetimeMs: accessLifetimeMs, entriesMax: accessEntriesMax })
+  closeLater(async () => access.close())
+  const isAdministrator = (token: string): Promise<boolean | undefined> => controlPlane.isAdministrator(token)
+  const inConsole = openUpConsole({
+    log: openEmbeddedTopicReader(log, 'dead-letter'),
+    deadLetters: openEmbeddedTopicReader(deadLetterLog),
+    onDeadLetters: listener => deadLetterLog.onAppend(listener),
+    audit: openAudit(database),
+    logNumber: () => sink.logNumbers[0]!,
+    dependencies: () => dependenciesIn(registry),
+    writer: () => writer.state(),
+    decoder: openDecoder(decoder),
+    viewers: controlPlane,
+    isAdministrator,
+    isStoreAway: error => error instanceof DatabaseError && error.transient,
+    issueToken: email => controlPlane.issueToken(email),
+    access,
+    demo: options.demo ? { store, writer: { state: () => writer.state(), kill: async () => restarting?.kill() } } : undefined,
+    logger,
+  })
   const deadLetters = openDeadLetters({
     logOf: async () => deadLetterLog,
     topics: [topic],
@@ -149,19 +178,28 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
     logNumbers: sink.logNumbers,
     writer: writerName,
   })
-  const writer = openWriter({
-    name: writerName,
-    topics: [topic],
-    source,
-    sink,
-    transformer,
-    deadLetters,
-    options,
-    metrics: pipelineMetrics(registry, writerName, [topic]),
-    drainMsMax: writerDrainMsMax,
-    outages,
-    logger,
-  })
+  /** Called after the store has everything below. */
+  async function commit(positions: Positions): Promise<void> {
+    await source.commit(positions)
+    for (const offset of positions.values()) inConsole.settled(offset)
+  }
+  const metrics = pipelineMetrics(registry, writerName, [topic])
+  const openOne = () =>
+    openWriter({
+      name: writerName,
+      topics: [topic],
+      source: { ...source, commit },
+      sink,
+      transformer,
+      deadLetters,
+      options,
+      metrics,
+      drainMsMax: writerDrainMsMax,
+      outages,
+      logger,
+    })
+  const restarting = options.demo ? openRestartingWriter(openOne) : undefined
+  const writer = restarting ?? openOne()
   closeLater(() => writer.stop())
   // Before anything listens: if the log lacks the messages that the store needs next, the start fails.
   await Promise.race([writer.started, aborted(signal)])
@@ -169,15 +207,12 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
 
   const reader = openPostgresReader({ database })
   closeLater(() => reader.close())
-  const decoder = { transformer, subscribed: subjectFilter(options.subscriber.subjects), message: options.message }
   const liveTopic = {
     open: async () => openEmbeddedTopicReader(log, 'dead-letter'),
     onAppend: (listener: () => void) => log.onAppend(listener),
   }
   const live = openLiveMessages({ topic: liveTopic, decoder, outage: outages.report('log'), logger })
   closeLater(() => live.close())
-  const access = cacheAccess(controlPlane.access, { lifetimeMs: accessLifetimeMs, entriesMax: accessEntriesMax })
-  closeLater(async () => access.close())
 
   warnOfCompatibility(options.compatibility, logger)
   let ready = false
@@ -189,7 +224,15 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
     compatibility: options.compatibility,
   })
   openapiRoutes(app, { version })
-  homeRoute(app, { version, services: ['control plane', 'ingest', 'writer', 'reader'], hasMetrics: true })
+  homeRoute(app, {
+    version,
+    services: ['control plane', 'ingest', 'writer', 'reader'],
+    hasMetrics: true,
+    more: upConsoleLinks({ hasDemo: options.demo }),
+    page: await readConsolePage(),
+  })
+  consoleRoutes(app)
+  app.register(inConsole.routes)
   healthRoutes(app, {
     version,
     registry,
@@ -214,6 +257,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
       metrics: openIngestMetrics(registry),
       options: options.ingest,
       decoder: openDecoder({ ...decoder, subscribed: () => true }),
+      arrivals: inConsole.arrivals,
     }),
   )
   const readerMetrics = openReaderMetrics(registry)
@@ -235,7 +279,6 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
     readerMetrics.watchStreams(watched)
     await watched.register(liveRoutes({ live, access, eventIdKey, options: options.live, metrics: readerMetrics.live, logger }))
   })
-  const isAdministrator = (token: string): Promise<boolean | undefined> => controlPlane.isAdministrator(token)
   const administration = openAdministration({
     log,
     deadLetters: deadLetterLog,
@@ -259,7 +302,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   const administrator = await makeFirstAdministrator(controlPlane, options.admin, join(folder.path, 'admin-password'))
   ready = true
   logger.info({ url, data: folder.path, memory_bytes_max: memoryBytesMax(options), version }, 'ready')
-  if (administrator !== undefined) printFirstSteps(url, administrator)
+  if (administrator !== undefined) printFirstSteps(url, administrator, inConsole.offer)
   console.log(`every endpoint, to read and to try: ${url}/docs\nready on ${url}`)
   await Promise.race([aborted(signal), writer.done])
 }
@@ -275,10 +318,13 @@ async function openKeys(path: string, database: Database): Promise<MasterKeys> {
 }
 
 /** Prints the administrator and the next command to paste. A password is shown on a terminal only. */
-function printFirstSteps(url: string, { email, generated }: FirstAdministrator): void {
+function printFirstSteps(url: string, { email, generated }: FirstAdministrator, offerCode: (email: string) => string): void {
   if (generated === undefined) console.log(`administrator ${email}, with the given password`)
   else if (process.stdout.isTTY) console.log(`administrator ${email}, password ${generated.password} (also in ${generated.path})`)
   else console.log(`administrator ${email}, password in ${generated.path}`)
+  // In the fragment, which browsers send to no server.
+  if (process.stdout.isTTY && isLoopback(new URL(url).hostname.replace(/[[\]]/g, '')))
+    console.log(`console, signed in if you open it within five minutes: ${url}/#/sign-in/${offerCode(email)}`)
   console.log(`
 next, in another terminal: simulated devices that publish, and a reader that follows them
   npm run demo -- --url ${url}

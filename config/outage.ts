@@ -125,6 +125,8 @@ export function openOutage(options: OutageOptions): () => OutageReport {
   }
 }
 
+const gaugeName = 'dependency_outage'
+
 export interface Outages<Dependency extends string> {
   /** A report for one component of the process. */
   report(dependency: Dependency): OutageReport
@@ -143,7 +145,7 @@ export function openOutages<Dependency extends string>(
   names: Readonly<Record<Dependency, string>>,
 ): Outages<Dependency> {
   const gauge = new Gauge({
-    name: 'dependency_outage',
+    name: gaugeName,
     help: '1 while a dependency of the component is away, else 0.',
     labelNames: ['component_id', 'dependency'],
     aggregator: 'max',
@@ -157,6 +159,12 @@ export function openOutages<Dependency extends string>(
     }),
   )
   return { report: dependency => opened.get(dependency)!() }
+}
+
+/** The dependencies of the process's components, and whether each is away. */
+export async function dependenciesIn(registry: Registry): Promise<{ readonly name: string; readonly is_away: boolean }[]> {
+  const { values = [] } = (await registry.getSingleMetric(gaugeName)?.get()) ?? {}
+  return values.map(({ labels, value }) => ({ name: String(labels['dependency']), is_away: value === 1 }))
 }
 
 /** How often an otherwise idle dependency is checked, and how long the check may take. */

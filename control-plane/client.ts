@@ -25,11 +25,12 @@ export interface AccessRequest {
 /**
  * The answer. `publisher` is the thing whose key was sent; null if the channel's owner reads the whole channel.
  * `owner` is the user that the thing or the channel belongs to. `endsMs` is when the credential itself expires, in
- * milliseconds since 1970; a thing's key has it once it was replaced. A refusal does not reveal whether the channel exists.
+ * milliseconds since 1970; a thing's key has it once it was replaced. A refusal does not reveal whether the channel exists; in process it says
+ * whose valid key was sent.
  */
 export type Access =
   | { readonly allowed: true; readonly publisher: string | null; readonly owner: string; readonly endsMs?: number }
-  | { readonly allowed: false; readonly reason: 'unauthenticated' | 'forbidden' }
+  | { readonly allowed: false; readonly reason: 'unauthenticated' | 'forbidden'; readonly publisher?: string }
   | LimitedAccess
 
 /** The key is invalid and was sent too often from this address: it may be tried again after `leftMs`. */
@@ -100,6 +101,9 @@ export const noChannel = '00000000-0000-0000-0000-000000000000'
 
 /** The channel in a path. */
 export const channelParameter = idSchema('channel', "The channel's id.")
+
+/** The thing in a path. */
+export const thingParameter = idSchema('thing', "The thing's id.")
 
 /** A channel's id in the form in which it is stored and compared, lower case; undefined if the text is not an id. */
 export function parseChannel(text: string): string | undefined {

@@ -27,6 +27,7 @@ import { openConnections } from './connections/store.ts'
 import { openGroupMembers } from './groups/member-store.ts'
 import { groupRoutes } from './groups/routes.ts'
 import { openGroups } from './groups/store.ts'
+import { toThingId, toUserId } from './ids.ts'
 import { install, migrations } from './installation.ts'
 import { keyRoutes } from './keys/routes.ts'
 import { openApiKeys } from './keys/store.ts'
@@ -87,6 +88,12 @@ export interface ControlPlane {
   hasAdministrator(): Promise<boolean>
   /** Whether the user of this token is an administrator (SPEC §5); undefined for an invalid token. For routes outside this folder. */
   isAdministrator(token: string): Promise<boolean | undefined>
+  /** The user of this token; undefined for an invalid one. For routes outside this folder. */
+  userOf(token: string): Promise<string | undefined>
+  /** @throws HttpError as `GET /things/{thing}` for a user who may not view it, and for a thing that is absent */
+  demandView(user: string, thing: string): Promise<void>
+  /** A token for the user with this email, recognised by other means than a password; undefined if there is none, or they are disabled. */
+  issueToken(email: string): Promise<string | undefined>
   /** @throws DatabaseError when the database does not answer */
   check(): Promise<void>
   /** Checks the policy store; undefined if that is the database. @throws HttpError `unavailable` when it does not answer */
@@ -223,6 +230,16 @@ export function prepareControlPlane({
     async isAdministrator(token) {
       const user = await authentication.userOf(token)
       return user === undefined ? undefined : authorization.isAdministrator(user)
+    },
+    userOf: token => authentication.userOf(token),
+    async demandView(user, thing) {
+      const [by, id] = [toUserId(user), toThingId(thing)]
+      const exists = (): Promise<boolean> => things.exists(id)
+      if (!(await authorization.allows(by, 'read', id)) || !(await exists())) throw await authorization.refusal(by, exists)
+    },
+    async issueToken(email) {
+      const known = await users.enabled(email)
+      return known && tokens.issue({ user: known.user, version: known.tokenVersion })
     },
     check: async () => void (await database.query('SELECT 1')),
     checkPolicies: elsewhere && (() => elsewhere.check()),

@@ -1,7 +1,7 @@
 // `GET /`: what runs here and where to go on, as a page for browsers and as links for programs.
 
 import { createHash } from 'node:crypto'
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { errorAnswers } from './openapi/error-schema.ts'
 import { mediaRanges, weightOf } from './requests/accept.ts'
 import type { HttpServer } from './server.ts'
@@ -12,6 +12,16 @@ export interface HomeOptions {
   readonly services: readonly string[]
   /** Whether this port serves `/metrics`. */
   readonly hasMetrics: boolean
+  /** More paths by name, for programs. */
+  readonly more?: Readonly<Record<string, string>>
+  /** What browsers get; by default a page of links. */
+  readonly page?: HomePage
+}
+
+export interface HomePage {
+  readonly html: string
+  /** Its `Content-Security-Policy`. */
+  readonly policy: string
 }
 
 /** By name: the path, and what people find there. */
@@ -32,34 +42,21 @@ const Home = Type.Object(
   { title: 'Home' },
 )
 
-const style = 'body{font:1rem/1.6 system-ui,sans-serif;max-width:40rem;margin:4rem auto;padding:0 1rem;color-scheme:light dark}'
-/** Nothing but this style: https://www.w3.org/TR/CSP3/#external-hash */
-const policy = `default-src 'none'; style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
-
 /** Needs no credentials, so it says only what anyone may know. */
-export function homeRoute(app: HttpServer, { version, services, hasMetrics }: HomeOptions): void {
+export function homeRoute(app: HttpServer, { version, services, hasMetrics, more = {}, page }: HomeOptions): void {
   const shown = Object.entries(links).filter(([name]) => name !== 'metrics' || hasMetrics)
   const home = {
     name: 'Sluice' as const,
     version,
     services: [...services],
-    links: Object.fromEntries(shown.map(([name, [path]]) => [name, path])),
+    links: { ...Object.fromEntries(shown.map(([name, [path]]) => [name, path])), ...more },
   }
-  const items = shown.map(([, [path, what]]) => `<li><a href="${path}">${path}</a>: ${what}</li>`)
-  const page = `<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>Sluice</title>
-<style>${style}</style>
-<h1>Sluice ${escaped(version)}</h1>
-<p>Stores what devices send, each message exactly once. Here: ${escaped(services.join(', '))}.</p>
-<ul>
-${items.join('\n')}
-</ul>
-<p>To publish and read the first message, follow <em>The first five minutes</em> in <code>README.md</code>.</p>
-</html>
-`
+  const { html, policy } =
+    page ??
+    linksPage(
+      home,
+      shown.map(([, link]) => link),
+    )
   const schema = {
     tags: ['operation'],
     security: [],
@@ -78,9 +75,32 @@ ${items.join('\n')}
       const ranges = mediaRanges(request.headers.accept)
       reply.header('vary', 'Accept, Origin')
       if (weightOf('text/html', ranges) <= weightOf('application/json', ranges)) return home
-      return reply.type('text/html; charset=utf-8').header('content-security-policy', policy).send(page)
+      return reply.type('text/html; charset=utf-8').header('content-security-policy', policy).send(html)
     })
   })
+}
+
+const style = 'body{font:1rem/1.6 system-ui,sans-serif;max-width:40rem;margin:4rem auto;padding:0 1rem;color-scheme:light dark}'
+
+function linksPage({ version, services }: Static<typeof Home>, shown: readonly (typeof links)[keyof typeof links][]): HomePage {
+  const items = shown.map(([path, what]) => `<li><a href="${path}">${path}</a>: ${what}</li>`)
+  const html = `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>Sluice</title>
+<style>${style}</style>
+<h1>Sluice ${escaped(version)}</h1>
+<p>Stores what devices send, each message exactly once. Here: ${escaped(services.join(', '))}.</p>
+<ul>
+${items.join('\n')}
+</ul>
+<p>To publish and read the first message, follow <em>The first five minutes</em> in <code>README.md</code>.</p>
+</html>
+`
+  // Nothing but this style: https://www.w3.org/TR/CSP3/#external-hash
+  const hash = createHash('sha256').update(style).digest('base64')
+  return { html, policy: `default-src 'none'; style-src 'sha256-${hash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'` }
 }
 
 function escaped(text: string): string {

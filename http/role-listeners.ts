@@ -6,7 +6,7 @@ import type { ProcessScope } from '../config/run-process.ts'
 import { HttpError } from './errors.ts'
 import type { HealthCheck } from './health/checks.ts'
 import { healthRoutes } from './health/health.ts'
-import { homeRoute } from './home.ts'
+import { type HomePage, homeRoute } from './home.ts'
 import { closeServer, listen } from './listen.ts'
 import { parseListenAddress } from './listen-address.ts'
 import { type Compatibility, warnOfCompatibility } from './older-clients.ts'
@@ -20,6 +20,8 @@ export interface RoleListenersOptions {
   readonly version: string
   /** What the role serves, for its home page: `ingest`. */
   readonly services: readonly string[]
+  /** What browsers get as its home page; by default a page of links. */
+  readonly page?: HomePage
   readonly http: HttpOptions
   /** Whether clients of the public port are asked for a certificate when they connect with TLS. */
   readonly asksForCertificate?: boolean
@@ -61,6 +63,7 @@ export async function openRoleListeners(options: RoleListenersOptions, closeLate
     logger,
     version,
     services,
+    page,
     http,
     asksForCertificate = false,
     compatibility,
@@ -90,7 +93,7 @@ export async function openRoleListeners(options: RoleListenersOptions, closeLate
 
   const outside = createServer({ logger, ...http, tls: tls && { ...tls, asksForCertificate }, compatibility })
   openapiRoutes(outside, { version })
-  homeRoute(outside, { version, services, hasMetrics: false })
+  homeRoute(outside, { version, services, hasMetrics: false, ...(page === undefined ? {} : { page }) })
   healthRoutes(outside, health)
   outside.register(onceStarted(routes))
   closeLater(() => closeServer(outside, requestDrainMsMax))

@@ -61,7 +61,7 @@ interface Parts {
 }
 
 const unauthenticated: Access = { allowed: false, reason: 'unauthenticated' }
-const forbidden: Access = { allowed: false, reason: 'forbidden' }
+const forbidden: Access & { allowed: false } = { allowed: false, reason: 'forbidden' }
 
 export function openAccess({ database, keys, apiKeys, certificates, tokens, changes, unknownKeys, authorization }: Parts): AccessControl {
   const ofThing = thingSql(keys.masterKeyIds.map((_, at) => `$${at + 2}`).join(', '))
@@ -104,14 +104,14 @@ export function openAccess({ database, keys, apiKeys, certificates, tokens, chan
         const lookups = keys.lookups(credential.secret)
         const row = await ask(ofThing, [channelId, ...lookups])
         if (row === undefined) return refuseUnknown('thing-key', lookups[0], address)
-        if (!row.allowed) return forbidden
+        if (!row.allowed) return { ...forbidden, publisher: row.id }
         return { allowed: true, publisher: row.id, owner: row.owner, ...endOf(row) }
       }
       if (credential.scheme === 'Certificate') {
         const [serial = '', fingerprint = ''] = credential.secret.split(':')
         const row = await ask(certificateSql, [channelId, serial, certificates.authority, fingerprint])
         if (row === undefined) return refuseUnknown('certificate', Buffer.from(fingerprint), address)
-        return row.allowed ? { allowed: true, publisher: row.id, owner: row.owner, ...endOf(row) } : forbidden
+        return row.allowed ? { allowed: true, publisher: row.id, owner: row.owner, ...endOf(row) } : { ...forbidden, publisher: row.id }
       }
       if (isApiKey(credential.secret)) {
         const lookup = apiKeys.lookup(credential.secret)

@@ -29,6 +29,8 @@ export interface Users {
   register(by: Actor, user: Credentials & { readonly metadata?: Metadata }, role: 'user' | 'administrator'): Promise<UserId>
   /** The user with this email and password. An unknown email takes as long as a wrong password. */
   recognise(credentials: Credentials): Promise<RecognisedUser | undefined>
+  /** The user with this email, unless it is disabled. */
+  enabled(email: string): Promise<RecognisedUser | undefined>
   /**
    * Also ends every token of the user, and notifies caches of grants.
    *
@@ -84,6 +86,8 @@ const listSql = `
 
 type UserRow = SqlRow & { id: UserId; email: string; metadata: string | null }
 
+type NamedRow = SqlRow & { id: UserId; password_hash: string; token_version: number; disabled: boolean }
+
 export function openUsers({ database, policies, writes, passwords, versions }: Parts): Users {
   /** Runs a change that ends the user's tokens and grants. */
   async function endAccess(by: Actor, user: UserId, action: AuditAction, work: (write: Write) => Promise<SqlRow[]>): Promise<boolean> {
@@ -95,6 +99,15 @@ export function openUsers({ database, policies, writes, passwords, versions }: P
     })
     if (isDone) versions.forget(user)
     return isDone
+  }
+
+  async function byEmail(email: string): Promise<NamedRow | undefined> {
+    const [row] = await database.query<NamedRow>(
+      `SELECT id, password_hash, token_version, disabled_at IS NOT NULL AS disabled
+       FROM control_plane.users WHERE email = $1 AND ${isDelivered('users.id')}`,
+      [normaliseEmail(email)],
+    )
+    return row
   }
 
   return {
@@ -126,14 +139,12 @@ export function openUsers({ database, policies, writes, passwords, versions }: P
     },
 
     async recognise({ email, password }) {
-      const [row] = await database.query<{ id: UserId; password_hash: string; token_version: number; disabled: boolean }>(
-        `SELECT id, password_hash, token_version, disabled_at IS NOT NULL AS disabled
-         FROM control_plane.users WHERE email = $1 AND ${isDelivered('users.id')}`,
-        [normaliseEmail(email)],
-      )
+      const row = await byEmail(email)
       const matches = await passwords.matches(password, row?.password_hash)
-      return matches && row !== undefined && !row.disabled ? { user: row.id, tokenVersion: row.token_version } : undefined
+      return matches ? recognised(row) : undefined
     },
+
+    enabled: async email => recognised(await byEmail(email)),
 
     async changePassword(by, user, password, ifVersion) {
       const hash = await passwords.hash(password)
@@ -177,6 +188,10 @@ export function openUsers({ database, policies, writes, passwords, versions }: P
       })
     },
   }
+}
+
+function recognised(row: NamedRow | undefined): RecognisedUser | undefined {
+  return row === undefined || row.disabled ? undefined : { user: row.id, tokenVersion: row.token_version }
 }
 
 function toUser({ id, email, metadata }: UserRow): User {

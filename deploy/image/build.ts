@@ -53,7 +53,7 @@ async function compile(): Promise<void> {
   // Others look for this one when they are loaded.
   await import('reflect-metadata')
   for (const name of Object.keys(dependencies)) await import(name)
-  const files = globSync('{*,{bin,config,control-plane,database,http,pipeline,readers,roles,sinks,transformers}/**/*}.ts', {
+  const files = globSync('{*,{bin,config,console,control-plane,database,http,pipeline,readers,roles,sinks,transformers}/**/*}.ts', {
     cwd: root,
   })
   for (const path of files) if (!programs.has(path)) await import(join(root, path))

@@ -33,3 +33,12 @@ export function weightOf(mediaType: string, ranges: readonly Preference[]): numb
   }
   return 0
 }
+
+/** True if gzip is preferred at least as much as no coding; a star matches codings that are not listed. */
+export function takesGzip(acceptEncoding: string | undefined): boolean {
+  if (acceptEncoding === undefined) return false
+  const values = preferencesOf(acceptEncoding)
+  const given = (...names: string[]): number | undefined => values.find(({ value }) => names.includes(value))?.weight
+  const wanted = given('gzip', 'x-gzip') ?? given('*') ?? 0
+  return wanted > 0 && wanted >= (given('identity') ?? 0)
+}

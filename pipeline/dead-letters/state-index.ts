@@ -91,12 +91,12 @@ export async function openDeadLetterIndex(reader: TopicReader, topicId?: string)
 }
 
 /** Allows 2^12 partitions with 2^41 letters each. */
-function positionKey(partition: number, offset: number): number {
+export function positionKey(partition: number, offset: number): number {
   return offset * 4096 + partition
 }
 
 /** A letter written while an older one was being resolved comes after the position in the resolution: it stays open. */
-function resolves(deadLetter: LogPosition | undefined, position: number): boolean {
+export function resolves(deadLetter: LogPosition | undefined, position: number): boolean {
   if (deadLetter === undefined) return true
   return position % 4096 === deadLetter.partition && position <= positionKey(deadLetter.partition, deadLetter.offset)
 }

@@ -12,9 +12,10 @@ import { senmlFormat } from '../../transformers/record-batch.ts'
 import { hasObjectRoot } from '../../transformers/root.ts'
 import type { Log } from '../log.ts'
 import type { Decoder } from '../writer/decode.ts'
+import type { ArrivalListener } from './arrivals.ts'
 import { type Certificates, openCertificates } from './certificates.ts'
 import { type MediaType, mediaTypeOf, mediaTypes } from './content-type.ts'
-import { publishFailure, refusalCode } from './failure.ts'
+import { publishFailure, refusalCode, refusalMessage } from './failure.ts'
 import type { IngestMetrics } from './metrics.ts'
 import type { IngestOptions } from './options.ts'
 import { openQuotas, type Quotas } from './quotas.ts'
@@ -34,6 +35,7 @@ export interface IngestParts {
   readonly decoder?: Decoder
   /** By default those of the options. */
   readonly quotas?: Quotas | undefined
+  readonly arrivals?: ArrivalListener
 }
 
 /** Facts about a publish that are known before its body is read. */
@@ -46,6 +48,8 @@ interface Publish {
 }
 
 const publishKey = 'publish'
+/** The thing whose key or certificate was sent, also if it may not publish there. */
+const thingKey = 'publishingThing'
 
 /** The routes of ingest. Errors are thrown as HttpError, for the server that they are registered with. */
 export function ingestRoutes({
@@ -56,6 +60,7 @@ export function ingestRoutes({
   options,
   decoder = openDefaultDecoder(options.payloadBytesMax),
   quotas = openQuotas(options),
+  arrivals,
 }: IngestParts): FastifyPluginAsync {
   const receiptUs = openReceiptClock()
 
@@ -64,7 +69,9 @@ export function ingestRoutes({
     const { channel: channelText, '*': path = '' } = request.params as { channel: string; '*'?: string }
     // An invalid id is rejected by the route's schema, after authentication.
     const channel = parseChannel(channelText) ?? noChannel
-    const publisher = await authenticate(access, certificates, request, channel)
+    const { thing, mayPublish } = await authenticate(access, certificates, request, channel)
+    request.setDecorator<string | null>(thingKey, thing ?? null)
+    const publisher = mayPublish ? thing! : null
     const contentType = readContentType(request)
     const subtopic = subtopicOf(path)
     if (contentType === 'application/json') checkFormat(subtopic)
@@ -93,7 +100,9 @@ export function ingestRoutes({
     try {
       const [position] = await log.append([message])
       metrics.accepted(payload.length)
-      return { id: `${logLabel()}-${position!.partition}-${position!.offset}` }
+      const id = `${logLabel()}-${position!.partition}-${position!.offset}`
+      arrivals?.accepted(publisher, channel, id, position!)
+      return { id }
     } catch (error) {
       quotas?.giveBack(channel, publisher)
       throw error
@@ -105,6 +114,7 @@ export function ingestRoutes({
     app.addHook('onClose', async () => certificates.close())
     const onRequest = (request: FastifyRequest): Promise<void> => readHead(certificates, request)
     app.decorateRequest(publishKey, null)
+    app.decorateRequest(thingKey, null)
     app.removeAllContentTypeParsers()
     app.addContentTypeParser<Buffer>(
       [...mediaTypes],
@@ -113,10 +123,13 @@ export function ingestRoutes({
         done(null, bytes)
       },
     )
-    app.setErrorHandler((error, _request, reply) => {
+    app.setErrorHandler((error, request, reply) => {
       const failure = publishFailure(error, options.payloadBytesMax)
       if (failure instanceof HttpError && failure.code === 'unauthenticated') reply.header('www-authenticate', 'Thing realm="sluice"')
-      metrics.refused(refusalCode(failure))
+      const code = refusalCode(failure)
+      metrics.refused(code)
+      const thing = request.getDecorator<string | null>(thingKey)
+      if (thing !== null) arrivals?.refused(thing, (request.params as { channel: string }).channel, code, refusalMessage(failure, code))
       throw failure
     })
     app.post('/channels/:channel/messages', {
@@ -138,7 +151,7 @@ const unknown = {
 }
 
 /**
- * @returns the thing of the key or certificate; null if it may not publish on the channel
+ * @returns the thing of the key or certificate, if the access control says it, and whether it may publish on the channel
  * @throws HttpError `unauthenticated`; `too_many_requests` for an unknown key that was used too often
  * @throws AccessUnavailableError
  */
@@ -147,7 +160,7 @@ async function authenticate(
   certificates: Certificates,
   request: FastifyRequest,
   channel: string,
-): Promise<string | null> {
+): Promise<{ thing: string | undefined; mayPublish: boolean }> {
   const { authorization } = request.headers
   const credential = authorization === undefined ? certificates.credentialOf(request) : parseCredential(authorization)
   if (credential === undefined || credential.scheme === 'Bearer') {
@@ -155,10 +168,10 @@ async function authenticate(
   }
   const answer = await access.authorize({ credential, channel, action: 'publish', address: clientAddressOf(request) })
   if (authorization === undefined && (answer.allowed || answer.reason === 'forbidden')) certificates.noteGood(request)
-  if (answer.allowed) return answer.publisher
+  if (answer.allowed) return { thing: answer.publisher ?? undefined, mayPublish: answer.publisher !== null }
   if (answer.reason === 'limited') throw limitedError(answer, credential.scheme)
   if (answer.reason === 'unauthenticated') throw new HttpError('unauthenticated', unknown[credential.scheme])
-  return null
+  return { thing: answer.publisher, mayPublish: false }
 }
 
 function readContentType(request: FastifyRequest): MediaType {

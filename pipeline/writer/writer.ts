@@ -63,6 +63,8 @@ export interface Writer {
   readonly done: Promise<void>
   /** Takes no more from the log, stores what was taken, and ends within the drain time. Never rejects. */
   stop(): Promise<void>
+  /** Ends as a crash would: what was taken and is not stored yet stays in the log. Never rejects. */
+  abort(): Promise<void>
 }
 
 /** @throws RangeError for a subject that can never match */
@@ -178,6 +180,12 @@ export function openWriter<Encoded>(parts: WriterParts<Encoded>): Writer {
       const deadline = setTimeout(() => abort.abort(), drainMsMax)
       await done.catch(() => undefined)
       clearTimeout(deadline)
+    },
+    async abort() {
+      if (state !== 'stopped' && state !== 'failed') enter('stopping')
+      stop.abort()
+      abort.abort()
+      await done.catch(() => undefined)
     },
   }
 }

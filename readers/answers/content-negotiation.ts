@@ -3,7 +3,7 @@
 import { pipeline, type Readable } from 'node:stream'
 import { promisify } from 'node:util'
 import { constants, createGzip, gzip, gzipSync } from 'node:zlib'
-import { mediaRanges, preferencesOf, weightOf } from '../../http/requests/accept.ts'
+import { mediaRanges, weightOf } from '../../http/requests/accept.ts'
 
 /** The media type of each form, as Accept names it. */
 export const mediaTypes = { json: 'application/json', ndjson: 'application/x-ndjson', csv: 'text/csv' } as const
@@ -44,15 +44,6 @@ export function formOf(accept: string | undefined, offered: readonly Form[] = fo
 export function takesType(accept: string | undefined, mediaType: string): boolean {
   const ranges = mediaRanges(accept)
   return ranges.length === 0 ? (accept ?? '').trim() === '' : weightOf(mediaType, ranges) > 0
-}
-
-/** True if gzip is preferred at least as much as no coding; a star matches codings that are not listed. */
-export function takesGzip(acceptEncoding: string | undefined): boolean {
-  if (acceptEncoding === undefined) return false
-  const values = preferencesOf(acceptEncoding)
-  const given = (...names: string[]): number | undefined => values.find(({ value }) => names.includes(value))?.weight
-  const wanted = given('gzip', 'x-gzip') ?? given('*') ?? 0
-  return wanted > 0 && wanted >= (given('identity') ?? 0)
 }
 
 /** Below this size, gzip's header and time cost more than it saves. */

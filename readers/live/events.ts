@@ -1,17 +1,6 @@
 // Formats server-sent events (WHATWG HTML, "Server-sent events"): an event is some lines followed by an empty line.
 
-/** The media type of server-sent events. */
-export const eventStreamType = 'text/event-stream'
-
-/** Why a stream ends, for client programs. */
-export type EndReason = 'access_ended' | 'slow' | 'stopping' | 'unavailable'
-
-const endDetails: Readonly<Record<EndReason, string>> = {
-  access_ended: 'the right to read has ended',
-  slow: 'the client reads too slowly: reconnect with Last-Event-ID',
-  stopping: 'this process is stopping: reconnect with Last-Event-ID',
-  unavailable: 'the stream cannot continue now: reconnect with Last-Event-ID',
-}
+import { type EndReason, endEventOf, namedEvent } from '../../http/event-stream.ts'
 
 /** @param data JSON without line breaks */
 export function recordEvent(id: string, data: string): string {
@@ -39,9 +28,5 @@ export function lostEvent(): string {
 
 /** The last event of a stream that the server ends. */
 export function endEvent(reason: EndReason): string {
-  return namedEvent('end', { reason, detail: endDetails[reason] })
-}
-
-function namedEvent(name: string, data: object): string {
-  return `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`
+  return endEventOf(reason, ' with Last-Event-ID')
 }

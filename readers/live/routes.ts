@@ -17,6 +17,7 @@ import {
   storedChannelParameter,
 } from '../../control-plane/client.ts'
 import { HttpError } from '../../http/errors.ts'
+import { type EndReason, eventStreamHeaders, eventStreamType } from '../../http/event-stream.ts'
 import { errorAnswers } from '../../http/openapi/error-schema.ts'
 import { type LiveMessages, LiveUnavailableError, type StreamOffset } from '../../pipeline/live/messages.ts'
 import { takesType } from '../answers/content-negotiation.ts'
@@ -25,7 +26,7 @@ import { type QueryString, querySchema } from '../request/query-schema.ts'
 import { checkEscapes } from '../request/query-text.ts'
 import { requestOf } from '../request.ts'
 import { eventIdCharactersMax, openEventIds } from './event-ids.ts'
-import { type EndReason, eventStreamType, recordEvent } from './events.ts'
+import { recordEvent } from './events.ts'
 import type { LiveOptions } from './options.ts'
 import type { StreamReader } from './rights.ts'
 import { openRows } from './rows.ts'
@@ -141,7 +142,7 @@ export function liveRoutes({ live, access, eventIdKey, options, metrics, logger 
       })
       metrics.opened()
       reply.hijack()
-      response.writeHead(200, { ...(reply.getHeaders() as Record<string, string>), ...streamHeaders })
+      response.writeHead(200, { ...(reply.getHeaders() as Record<string, string>), ...eventStreamHeaders })
       opened.start(response)
       return reply
     } catch (error) {
@@ -195,18 +196,6 @@ export function liveRoutes({ live, access, eventIdKey, options, metrics, logger 
     })
   }
 }
-
-/**
- * The response depends on the caller and on the origin of its page. Without the last header nginx would buffer events. A connection kept alive for another
- * request would delay a stop of the process.
- */
-const streamHeaders = {
-  'content-type': eventStreamType,
-  'cache-control': 'private, no-store',
-  vary: 'accept, authorization, origin',
-  connection: 'close',
-  'x-accel-buffering': 'no',
-} as const
 
 /** The HttpError for a known error. Unknown errors are returned unchanged, and the server answers them. */
 function streamFailure(error: unknown): unknown {

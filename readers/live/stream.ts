@@ -1,11 +1,12 @@
 // One live stream: sends rows to a client, limits its buffer, and ends it.
 
 import type { ServerResponse } from 'node:http'
+import { type EndReason, openEventStream } from '../../http/event-stream.ts'
 import { type Follower, type Following, streamOffsetBehind } from '../../pipeline/live/messages.ts'
 import { matcherOf } from '../matching.ts'
 import type { Filter } from '../reader.ts'
 import type { EventIds } from './event-ids.ts'
-import { type EndReason, endEvent, greeting, heartbeat, lostEvent, recordEvent } from './events.ts'
+import { endEvent, greeting, heartbeat, lostEvent, recordEvent } from './events.ts'
 import { type openRows, payloadOf } from './rows.ts'
 
 /** The components of one stream. */
@@ -36,90 +37,47 @@ export interface Stream {
 
 /** How long a client waits before it reconnects. */
 const retryMs = 2_000
-/** When a stream ends, buffered data must be sent within this time. */
-const lastWordsMs = 1_000
 
 /** Does not read before `start`. */
 export function openStream(parts: StreamParts): Stream {
   const { following, filter, isEmpty, eventIds, of, rowsOf, queueBytes, heartbeatMs, onLost } = parts
   const matches = matcherOf(filter, payloadOf)
-  let response: ServerResponse | undefined
-  let beat: NodeJS.Timeout | undefined
-  let reason: EndReason | undefined
   let wakeWaiting: (() => void) | undefined
-
   const here = (): string => eventIds.encode(following.streamOffset(), of)
+  const events = openEventStream({
+    heartbeatMs,
+    heartbeat: () => heartbeat(here()),
+    endEvent,
+    onSent() {
+      if (hasSpace()) wakeWaiting?.()
+    },
+    onOver() {
+      following.stop()
+      wakeWaiting?.()
+    },
+  })
 
-  function begin(to: ServerResponse): void {
-    response = to
-    to.once('close', gone)
-    // Writing to a disconnected client must not throw.
-    to.on('error', gone)
-    to.setTimeout(heartbeatMs, onStill)
-    send(greeting(retryMs, here()))
-    if (following.lost) tellLost()
-    beat = setInterval(onBeat, heartbeatMs)
-    following.start(follower)
-  }
-
-  function send(text: string): void {
-    if (reason === undefined && response?.destroyed === false) response.write(text, sent)
+  function hasSpace(): boolean {
+    const pending = events.pendingBytes()
+    return pending === undefined || pending < queueBytes / 2
   }
 
   function tellLost(): void {
-    send(lostEvent())
+    events.send(lostEvent())
     onLost()
-  }
-
-  /** Called when data was sent. The event `drain` is not enough: it is emitted only after the buffer exceeded its own limit. */
-  function sent(): void {
-    if (response !== undefined && response.writableLength < queueBytes / 2) wakeWaiting?.()
-  }
-
-  /** The client disconnected, or everything was sent. */
-  function gone(): void {
-    clearInterval(beat)
-    following.stop()
-    wakeWaiting?.()
-  }
-
-  function onBeat(): void {
-    // If data is still pending, the client will receive that instead, with ids of its own.
-    if (response?.writableLength === 0) send(heartbeat(here()))
-  }
-
-  /**
-   * Called when nothing was transferred for a heartbeat interval. It uses the socket's time-out, which is reset by every byte sent,
-   * whereas the callback of a write is only called after the whole write.
-   */
-  function onStill(): void {
-    if (response !== undefined && response.writableLength > 0) end('slow')
-  }
-
-  function end(why: EndReason): void {
-    if (reason !== undefined) return
-    reason = why
-    clearInterval(beat)
-    following.stop()
-    wakeWaiting?.()
-    if (response === undefined) return
-    const ended = response
-    ended.end(endEvent(why))
-    const deadline = setTimeout(() => ended.destroy(), lastWordsMs)
-    ended.once('close', () => clearTimeout(deadline))
   }
 
   const follower: Follower = {
     take(message, first, end, offsets) {
       const { batch, partition } = message
-      const to = response!
-      if (reason !== undefined || to.destroyed || isEmpty) return end
+      const pending = events.pendingBytes()
+      if (pending === undefined || isEmpty) return end
       const { log } = following
       const rows = rowsOf(message)
       let text = ''
       let beginning: string | undefined
       let at = first
-      for (; at < end && to.writableLength + text.length < queueBytes; at++) {
+      for (; at < end && pending + text.length < queueBytes; at++) {
         const live = rows.at(at)!
         if (live.format !== filter.format || !matches(live.row)) continue
         let id: string
@@ -130,18 +88,26 @@ export function openStream(parts: StreamParts): Stream {
         }
         text += recordEvent(id, live.json())
       }
-      if (text !== '') send(text)
+      if (text !== '') events.send(text)
       return at
     },
     space() {
-      if (reason !== undefined || response === undefined || response.destroyed || response.writableLength < queueBytes / 2) return undefined
+      if (hasSpace()) return undefined
       return new Promise(resolve => {
         wakeWaiting = resolve
       })
     },
     lost: tellLost,
-    end: () => end('unavailable'),
+    end: () => events.end('unavailable'),
   }
 
-  return { start: begin, end, ended: () => reason }
+  return {
+    start(response) {
+      events.start(response, greeting(retryMs, here()))
+      if (following.lost) tellLost()
+      following.start(follower)
+    },
+    end: reason => events.end(reason),
+    ended: () => events.ended(),
+  }
 }

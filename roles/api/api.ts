@@ -7,6 +7,7 @@ import { named } from '../../config/options/variable.ts'
 import { factOf, openOutages } from '../../config/outage.ts'
 import { aborted, openWhenThere, type ProcessScope, runProcess } from '../../config/run-process.ts'
 import { parseMasterKeys } from '../../config/secrets.ts'
+import { consoleRoutes, readConsolePage } from '../../console/console.ts'
 import { changesChannel } from '../../control-plane/changes.ts'
 import { type ControlPlane, ControlPlaneStartError, prepareControlPlane, type UnstartedControlPlane } from '../../control-plane/index.ts'
 import { openFeed } from '../../control-plane/internal/feed.ts'
@@ -77,9 +78,13 @@ async function serve(options: ApiOptions, version: string, logger: Logger, { sig
       logger,
       version,
       services: ['control plane'],
+      page: await readConsolePage(),
       http: options.http,
       compatibility: options.compatibility,
-      routes: controlPlane.routes,
+      routes: async app => {
+        consoleRoutes(app)
+        await controlPlane.routes(app)
+      },
       internal: {
         address: options.internal.listen,
         tls,

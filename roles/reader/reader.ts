@@ -7,6 +7,7 @@ import { type Logger, openLogger } from '../../config/logger.ts'
 import { listOptions } from '../../config/options/schema.ts'
 import { openOutages, watchDependency } from '../../config/outage.ts'
 import { aborted, openWhenThere, type ProcessScope, runProcess } from '../../config/run-process.ts'
+import { consoleRoutes, readConsolePage } from '../../console/console.ts'
 import { openRoleListeners } from '../../http/role-listeners.ts'
 import { SystemicError } from '../../pipeline/systemic-error.ts'
 import { recordKeysOf } from '../../readers/answers/record-keys.ts'
@@ -72,9 +73,11 @@ async function serve(
       logger,
       version,
       services: [`reader of ${databaseNames[kind.name]}`],
+      page: await readConsolePage(),
       http: options.http,
       compatibility: options.compatibility,
       routes: async app => {
+        consoleRoutes(app)
         await app.register(async watched => {
           metrics.watch(watched)
           await watched.register(

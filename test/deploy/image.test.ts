@@ -2,9 +2,10 @@
 
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
-import { posix } from 'node:path'
+import { matchesGlob, posix } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
+import { vendoredFiles } from '../../console/assets.ts'
 import { isCode, readProject, root } from '../tidy/files.ts'
 import { importsOf } from '../tidy/layers.ts'
 
@@ -25,7 +26,7 @@ test('the image contains each file that a file in it loads, and no test, documen
     expect.arrayContaining(['main.ts', 'package.json', 'LICENSE', 'deploy/image/health.ts', 'roles/writer/thread.ts']),
   )
   const product =
-    /^(main|commands|up|up-options)\.ts$|^(bin|config|control-plane|database|deploy|http|pipeline|readers|roles|sinks|transformers)\//
+    /^(main|commands|up|up-options)\.ts$|^(bin|config|console|control-plane|database|deploy|http|pipeline|readers|roles|sinks|transformers)\//
   expect([...inside].filter(path => !product.test(path)).sort()).toEqual(['.npmrc', 'LICENSE', 'package-lock.json', 'package.json'])
   for (const { path, text } of files) {
     if (!isCode({ path, text }) || !inside.has(path)) continue
@@ -52,4 +53,17 @@ test('an image that would be labelled with another version than that of package.
     code: 1,
     stderr: `the image contains version ${version}: build it with --build-arg VERSION=${version}, not ${version}9\n`,
   })
+})
+
+test('the image contains what the console takes from packages', async () => {
+  const { dependencies } = JSON.parse(await readFile(`${root}/package.json`, 'utf8')) as { dependencies: Record<string, string> }
+  const [, list] = /const unused = \[([^\]]*)\]/.exec(await readFile(`${root}/deploy/image/build.ts`, 'utf8'))!
+  const unused = [...list!.matchAll(/'([^']+)'/g)].map(([, glob]) => glob!)
+  expect(unused.length).toBeGreaterThan(2)
+  for (const path of vendoredFiles) {
+    expect(dependencies).toHaveProperty([path.split('/')[0]!])
+    expect(unused.filter(glob => matchesGlob(`node_modules/${path}`, glob) || matchesGlob(`node_modules/${path}`, `${glob}/**`))).toEqual(
+      [],
+    )
+  }
 })

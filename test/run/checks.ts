@@ -20,6 +20,8 @@ const checks: readonly Check[] = [
     command: ['tsc', '--noEmit', '--incremental', '--tsBuildInfoFile', 'node_modules/.cache/types.tsbuildinfo'],
     advice: 'mend the types',
   },
+  // Of browsers: the DOM, and no Node.
+  { name: 'types of the console', command: ['tsc', '--noEmit', '-p', 'console/page'], advice: 'mend the types' },
   { name: 'lint', command: ['oxlint', '--type-aware'], advice: 'mend what is named; oxlint --fix does some of it' },
   { name: 'format', command: ['biome', 'check', '.'], advice: 'run npm run format' },
 ]

@@ -3,6 +3,7 @@
 import { Registry } from 'prom-client'
 import { createLogger } from '../../config/logger.ts'
 import { markdownTable } from '../../config/options/options.ts'
+import { openUpConsole } from '../../console/up-console.ts'
 import { prepareControlPlane } from '../../control-plane/index.ts'
 import { healthRoutes } from '../../http/health/health.ts'
 import { homeRoute } from '../../http/home.ts'
@@ -43,6 +44,7 @@ async function describe(): Promise<Document> {
   app.register(liveRoutes(live))
   app.register(deadLetterRoutes(nothing, nothing, nothing))
   app.register(auditRoutes(nothing, nothing))
+  app.register(openUpConsole(nothing).routes)
   return (await app.inject('/openapi.json')).json<Document>()
 }
 

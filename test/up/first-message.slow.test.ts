@@ -65,6 +65,7 @@ test('the first start creates an administrator whose password is in a file of mo
   expect((await stat(file)).mode & 0o777).toBe(0o600)
   expect(platform.printed()).toContain(file)
   expect(platform.printed()).not.toContain(password)
+  expect(platform.printed()).not.toContain('/#/sign-in')
   expect(platform.printed()).toContain(`npm run demo -- --url ${platform.url}`)
   expect(platform.printed()).toContain(`${platform.url}/docs`)
   await expectStatus(call(platform.url, 'POST', '/tokens', { body: { email: 'chief@sluice.example', password } }), 201)

@@ -1,7 +1,7 @@
 // The routes of `sluice up` besides the control plane's, as rows of the isolation matrix: messages, administration, and open routes.
 
 import { expect } from 'vitest'
-import { type At, isAdministrator, isOwner, type Row, text } from '../control-plane/isolation/row.ts'
+import { type At, isAdministrator, isOwner, mayRead, type Row, text } from '../control-plane/isolation/row.ts'
 import { callers, type Site } from '../control-plane/isolation/world.ts'
 
 /** What was published to a site's channel before the requests, by its thing and then by its left thing. */
@@ -153,6 +153,29 @@ const letterOf = (id: string) => expect.objectContaining({ id, state: 'open', ru
 
 const open = { takes: 'tokens', allowed: callers, status: 200, request: () => ({}) } as const
 const passes = () => expect.objectContaining({ status: 'pass' }) as unknown
+
+const stream = { takes: 'tokens', status: 200, isStream: true, answer: () => '' } as const
+const demo = {
+  ...tool,
+  answer: () => expect.objectContaining({ writer: text, load: expect.objectContaining({ devices: 100 }) as unknown }),
+}
+
+/** Those of the console, with `--demo`. The store is cut last, since nothing is stored for a while after it. */
+export const consoleRows: readonly Row[] = [
+  { ...stream, route: 'GET /console/overview/stream', allowed: isAdministrator, request: () => ({}) },
+  {
+    ...stream,
+    route: 'GET /console/things/{thing}/arrivals/stream',
+    allowed: mayRead,
+    request: ({ site }) => ({ parameters: { thing: site.thing.id } }),
+  },
+  { ...open, route: 'POST /console/sign-in', status: 401, request: () => ({ body: { code: 'wrong' } }), answer: () => '' },
+  { ...demo, route: 'GET /console/demo', request: () => ({}) },
+  { ...demo, route: 'POST /console/demo/load', request: () => ({ body: { is_running: false } }) },
+  { ...demo, route: 'POST /console/demo/poison', request: () => ({ body: { messages: 1 } }), changes: 'more' },
+  { ...demo, route: 'POST /console/demo/writer-kill', request: () => ({}) },
+  { ...demo, route: 'POST /console/demo/store-cut', request: () => ({}) },
+]
 
 export const openRows: readonly Row[] = [
   { ...open, route: 'GET /', answer: () => expect.objectContaining({ links: expect.objectContaining({ docs: '/docs' }) as unknown }) },

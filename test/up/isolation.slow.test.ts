@@ -13,14 +13,19 @@ import { controlPlaneRows, inOrder } from '../control-plane/isolation/rows.ts'
 import { askWithHiddenSecrets, formsOf, leaksOf } from '../control-plane/isolation/secrets.ts'
 import { openWorld, type Site, type Thing, type World } from '../control-plane/isolation/world.ts'
 import { absentId } from '../control-plane/platform.ts'
-import { messageRows, openRows, type Published, toolRows, undescribedRows } from './isolation-rows.ts'
+import { consoleRows, messageRows, openRows, type Published, toolRows, undescribedRows } from './isolation-rows.ts'
 import { expectStatus } from './operator.ts'
 import { administrator, type Platform, startedFolder, startPlatform } from './platform.ts'
 
-const environment = { SVC_ADMIN_EMAIL: administrator.email, SVC_ADMIN_PASSWORD: administrator.password, SVC_LOGGING_LEVEL: 'trace' }
+const environment = {
+  SVC_DEMO: 'true',
+  SVC_ADMIN_EMAIL: administrator.email,
+  SVC_ADMIN_PASSWORD: administrator.password,
+  SVC_LOGGING_LEVEL: 'trace',
+}
 /** By the channel of a site. */
 const published = new Map<string, Published>()
-const ownRows = inOrder([...messageRows, ...toolRows(({ channel }) => published.get(channel)!), ...openRows])
+const ownRows = inOrder([...messageRows, ...toolRows(({ channel }) => published.get(channel)!), ...openRows, ...consoleRows])
 const rows = [...ownRows, ...undescribedRows].map(row => ({ name: nameOf(row), row }))
 
 describe('a running platform', () => {
@@ -128,6 +133,10 @@ describe('a running platform', () => {
       total = page.json!['total'] as number
       audit += page.text
     }
+    // The rows of the console have cut the store: a stop would wait for it.
+    const isWriterRunning = async (): Promise<void> =>
+      expect((await asker.call('GET', '/console/demo', { authorization })).json).toMatchObject({ writer: 'running' })
+    await vi.waitFor(isWriterRunning, { timeout: 120_000 })
     expect(await platform.stop()).toBe(0)
     const texts = {
       log: platform.printed(),

@@ -12,7 +12,7 @@ import { startedFolder, startPlatform } from './platform.ts'
 
 test('every endpoint is described in /openapi.json, with names and examples, and /docs renders it', async () => {
   await using folder = await startedFolder()
-  const platform = await startPlatform({ data: folder.path })
+  const platform = await startPlatform({ data: folder.path, arguments: ['--demo'] })
   const answer = await call(platform.url, 'GET', '/openapi.json')
   expect(answer.status).toBe(200)
   const document = answer.json as unknown as Document & { openapi: string; info: { version: string } }
@@ -20,7 +20,7 @@ test('every endpoint is described in /openapi.json, with names and examples, and
   await expectOneVersion(platform.url, document.info.version)
   expect(await documentFaults(document)).toEqual([])
   const order =
-    'users tokens things channels connections provisioning bootstrap messages reading sharing groups policies certificates keys audit administration operation'
+    'users tokens things channels connections provisioning bootstrap messages reading sharing groups policies certificates keys audit administration console operation'
   expect(document.tags?.map(({ name }) => name)).toEqual(order.split(' '))
   const names = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.keys(methods).map(method => `${method.toUpperCase()} ${path}`),

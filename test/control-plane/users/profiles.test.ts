@@ -121,7 +121,8 @@ describePlatform('users', platform => {
     expect((await ask('PUT', `/users/${id}/disabled`, { disabled: true }, administrator)).status).toBe(204)
     forget()
     expect(ended).toEqual([{ kind: 'user', user: id }])
-    expect(await publish()).toEqual({ allowed: false, reason: 'forbidden' })
+    expect(await publish()).toEqual({ allowed: false, reason: 'forbidden', publisher: site.thing })
+    expect(await platform().plane.issueToken(email)).toBeUndefined()
     for (const authorization of [site.owner, apiKey])
       expect((await ask('GET', '/users/profile', undefined, authorization)).status).toBe(401)
     expect((await signIn(email, 'correct horse battery')).json).toMatchObject({ detail: 'the email or the password is wrong' })
@@ -130,6 +131,9 @@ describePlatform('users', platform => {
     expect((await ask('GET', '/users/profile', undefined, site.owner)).status).toBe(401)
     expect((await ask('GET', '/users/profile', undefined, apiKey)).status).toBe(200)
     expect((await signIn(email, 'correct horse battery')).status).toBe(201)
+    const issued = `Bearer ${(await platform().plane.issueToken(email.toUpperCase()))!}`
+    expect((await ask('GET', '/users/profile', undefined, issued)).json).toMatchObject({ id })
+    expect(await platform().plane.issueToken('unknown@sluice.example')).toBeUndefined()
   })
 
   test('the administrator cannot disable themselves', async () => {

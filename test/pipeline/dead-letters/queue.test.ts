@@ -1,6 +1,7 @@
 // Lists, shows and drops dead letters, on the fake log and on the embedded one.
 
 import { afterEach, describe, expect, test } from 'vitest'
+import { openDeadLetterCounts } from '../../../pipeline/dead-letters/counts.ts'
 import { type DeadLetterQueue, openDeadLetterQueue } from '../../../pipeline/dead-letters/queue.ts'
 import { openEmbeddedLog } from '../../../pipeline/embedded-log/log.ts'
 import { openEmbeddedTopicReader } from '../../../pipeline/embedded-log/topic-reader.ts'
@@ -244,6 +245,28 @@ describe.each(Object.entries(kinds))('on %s', (_name, open) => {
     const [full] = await tool().show('1-3-1')
     expect(full).toMatchObject({ id: '1-3-1', state: 'open', rule: 'one-value', topic: 'messages', hint: 'send one record per value' })
     expect(full!.headers.map(({ name, value }) => ({ key: name, value }))).toEqual(forged)
+  })
+
+  test('the open ones are counted by rule, as they come and are dropped', async () => {
+    const { tool, put } = await withDeadLetters([deadLetter(1), deadLetter(2, 'time-range')], [deadLetter(1)])
+    const letters = openDeadLetterCounts(topics!.reader(), 'id-1')
+    const counted = async (): Promise<object> => {
+      await letters.readOn()
+      return letters.byRule()
+    }
+    expect(letters.byRule()).toEqual({})
+    expect(await counted()).toEqual({ 'one-value': 2, 'time-range': 1 })
+    // The same message again, for another rule: after a crash.
+    await put([deadLetter(2, 'store-refused'), deadLetter(3)])
+    expect(await counted()).toEqual({ 'one-value': 3, 'store-refused': 1 })
+    await tool().drop({ rule: 'one-value' })
+    expect(await counted()).toEqual({ 'store-refused': 1 })
+    await put([deadLetter(3)])
+    expect(await counted()).toEqual({ 'one-value': 1, 'store-refused': 1 })
+    expect(await counted()).toEqual({ 'one-value': 1, 'store-refused': 1 })
+    const ofOtherTopic = openDeadLetterCounts(topics!.reader(), 'id-2')
+    await ofOtherTopic.readOn()
+    expect(ofOtherTopic.byRule()).toEqual({})
   })
 
   test('messages in the topic that no writer wrote are skipped', async () => {

@@ -206,3 +206,34 @@ test('a client that may not publish to a channel learns nothing about its quota'
   expect((await site.publish(`/channels/${channel}/messages`, pack, { authorization: `Thing ${looseKey}` })).status).toBe(403)
   expect((await site.publish(`/channels/${channel}/messages`, pack)).status).toBe(429)
 })
+
+test('a listener gets what is accepted and refused of each known thing, as in the answers, and nothing of unknown keys', async () => {
+  const { quotas } = openClocked(1, 0)
+  const got: unknown[] = []
+  const arrivals = {
+    accepted: (...of: unknown[]) => void got.push(['accepted', ...of]),
+    refused: (...of: unknown[]) => void got.push(['refused', ...of]),
+  }
+  await using site = await openSite({ quotas, arrivals })
+  const path = `/channels/${channel}/messages`
+  const pack = '[{"n":"a","v":1}]'
+  await site.publish('/channels/x/messages', pack)
+  await site.publish(`/channels/${otherChannel}/messages`, pack)
+  await site.publish(`${path}/a b`, pack)
+  await site.publish(path, '{"a":1}', { prefer: 'handling=strict' })
+  await site.publish(path, '[{"n":"a"}]', { prefer: 'handling=strict' })
+  const { json } = await site.publish(path, pack)
+  const limited = await site.publish(path, pack)
+  await site.publish(path, pack, { authorization: `Thing ${randomUUID()}` })
+  await site.publish(path, pack, { authorization: undefined })
+  const text = expect.any(String) as unknown
+  expect(got).toEqual([
+    ['refused', thing, 'x', 'malformed_request', text],
+    ['refused', thing, otherChannel, 'forbidden', 'failed to perform authorization over the entity'],
+    ['refused', thing, channel, 'malformed_request', expect.stringContaining('a space or a control character') as unknown],
+    ['refused', thing, channel, 'malformed_request', expect.stringContaining('needs a subtopic') as unknown],
+    ['refused', thing, channel, 'undecodable', text],
+    ['accepted', thing, channel, json['id'], { partition: 0, offset: 0 }],
+    ['refused', thing, channel, 'too_many_requests', limited.json['detail']],
+  ])
+})

@@ -10,6 +10,7 @@ import { createLogger } from '../../../config/logger.ts'
 import type { AccessControl, AccessRequest } from '../../../control-plane/client.ts'
 import { createServer } from '../../../http/server.ts'
 import { type EmbeddedLog, openEmbeddedLog } from '../../../pipeline/embedded-log/log.ts'
+import type { ArrivalListener } from '../../../pipeline/ingest/arrivals.ts'
 import { openIngestMetrics } from '../../../pipeline/ingest/metrics.ts'
 import type { Quotas } from '../../../pipeline/ingest/quotas.ts'
 import { ingestRoutes } from '../../../pipeline/ingest/routes.ts'
@@ -37,7 +38,8 @@ export function openKeys(): AccessControl & { requests: AccessRequest[]; fail?: 
       if (credential.secret === limitedKey) return { allowed: false, reason: 'limited', leftMs: 41_001 }
       if (credential.scheme !== 'Thing' || ![key, looseKey].includes(credential.secret))
         return { allowed: false, reason: 'unauthenticated' }
-      if (credential.secret !== key || asked !== channel) return { allowed: false, reason: 'forbidden' }
+      if (credential.secret !== key || asked !== channel)
+        return { allowed: false, reason: 'forbidden', ...(credential.secret === key ? { publisher: thing } : {}) }
       return { allowed: true, publisher: thing, owner: 'user' }
     },
     onChange: () => () => undefined,
@@ -69,10 +71,12 @@ export async function openSite({
   payloadBytesMax = 262_144,
   queueBytesMax = 10_000_000,
   quotas,
+  arrivals,
 }: {
   payloadBytesMax?: number
   queueBytesMax?: number
   quotas?: Quotas | undefined
+  arrivals?: ArrivalListener
 } = {}): Promise<IngestSite> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-ingest-'))
   const logger = createLogger({ level: 'silent', pretty: false })
@@ -81,7 +85,10 @@ export async function openSite({
   const registry = new Registry()
   const app = createServer({ logger })
   const options = { payloadBytesMax, ...unlimited }
-  await app.register(ingestRoutes({ log, logLabel: () => '1', access: keys, metrics: openIngestMetrics(registry), options, quotas }))
+  const metrics = openIngestMetrics(registry)
+  await app.register(
+    ingestRoutes({ log, logLabel: () => '1', access: keys, metrics, options, quotas, ...(arrivals === undefined ? {} : { arrivals }) }),
+  )
   await app.listen({ host: '127.0.0.1', port: 0 })
   const { port } = app.server.address() as AddressInfo
   const url = `http://127.0.0.1:${port}`

@@ -4,7 +4,8 @@ import { once } from 'node:events'
 import { Readable } from 'node:stream'
 import { createGunzip, gunzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
-import { coded, codedStream, formOf, takesGzip, takesType } from '../../../readers/answers/content-negotiation.ts'
+import { takesGzip } from '../../../http/requests/accept.ts'
+import { coded, codedStream, formOf, takesType } from '../../../readers/answers/content-negotiation.ts'
 
 test.each([
   [undefined, false],

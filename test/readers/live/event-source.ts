@@ -24,6 +24,8 @@ export interface EventClient {
   /** The fields `Name` of the records. */
   names(): string[]
   until(records: number): Promise<void>
+  /** Resolves with the first event with a name that matches, also one that came before. */
+  untilNamed(matches: (event: SentEvent) => boolean): Promise<SentEvent>
   /** Resolves when the server ends it; with an error where the connection broke. */
   readonly closed: Promise<Error | undefined>
   /** Goes away. */
@@ -43,6 +45,7 @@ export async function openEvents(url: string, headers: Record<string, string>): 
   const named: SentEvent[] = []
   const comments: string[] = []
   const waiting: { count: number; resolve: () => void; reject: (error: Error) => void }[] = []
+  const searching = new Set<() => void>()
   let lastEventId = ''
   let retryMs: number | undefined
   let idBuffer = ''
@@ -67,6 +70,7 @@ export async function openEvents(url: string, headers: Record<string, string>): 
     data = ''
     name = ''
     for (const one of waiting) if (records.length >= one.count) one.resolve()
+    for (const look of searching) look()
   }
 
   async function read(): Promise<Error | undefined> {
@@ -86,6 +90,7 @@ export async function openEvents(url: string, headers: Record<string, string>): 
   const closed = read()
   void closed.then(error => {
     open.delete(response)
+    for (const look of searching) look()
     for (const one of waiting) one.reject(new Error(`the stream ended with ${records.length} of ${one.count} records: ${String(error)}`))
   })
   return {
@@ -101,6 +106,17 @@ export async function openEvents(url: string, headers: Record<string, string>): 
       new Promise((resolve, reject) => {
         if (records.length >= count) resolve()
         else waiting.push({ count, resolve, reject })
+      }),
+    untilNamed: matches =>
+      new Promise((resolve, reject) => {
+        function look(): void {
+          const found = named.find(matches)
+          if (found !== undefined) resolve(found)
+          else if (!open.has(response)) reject(new Error(`the stream ended before such an event; the last one is ${named.at(-1)?.data}`))
+          else return void searching.add(look)
+          searching.delete(look)
+        }
+        look()
       }),
     closed,
     leave: () => leaving.abort(),

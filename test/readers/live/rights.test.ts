@@ -2,7 +2,7 @@
 
 import { pino } from 'pino'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import type { EndReason } from '../../../readers/live/events.ts'
+import type { EndReason } from '../../../http/event-stream.ts'
 import { type StreamReader, watchRights } from '../../../readers/live/rights.ts'
 import type { Stream } from '../../../readers/live/stream.ts'
 import { channel, type FakeAccess, openFakeAccess } from './served-live.ts'

@@ -1,7 +1,7 @@
 // Limits concurrent requests of a kind, in total and per caller, because each takes memory and a connection.
 
 import type { ServerResponse } from 'node:http'
-import { HttpError } from '../http/errors.ts'
+import { HttpError } from '../errors.ts'
 
 /** Slots in total and per caller. */
 export interface ConcurrencyLimit {

@@ -1,0 +1,99 @@
+// Commands and programs that publish one message as a thing: for a shell, Python, Node and Arduino, with SenML and with JSON.
+
+/** @typedef {'curl' | 'Python' | 'Node' | 'Arduino'} Language */
+/** @typedef {'SenML' | 'JSON'} Format */
+/** @typedef {{ base: string, channel: string, key: string, format: Format }} Publication `base`: an address without a slash at its end */
+
+/** @type {readonly Language[]} */
+export const languages = ['curl', 'Python', 'Node', 'Arduino']
+/** @type {readonly Format[]} */
+export const formats = ['SenML', 'JSON']
+
+const payloads = {
+  SenML: { type: 'application/senml+json', path: '', text: '[{"bn":"sensor:","n":"temperature","u":"Cel","v":21.5}]' },
+  // The last part of the subtopic is the format under which it is read.
+  JSON: { type: 'application/json', path: '/climate', text: '{"temperature":21.5,"humidity":48}' },
+}
+
+/**
+ * @param {Language} language
+ * @param {Publication} publication
+ * @returns {string}
+ */
+export function snippet(language, { base, channel, key, format }) {
+  const { type, path, text } = payloads[format]
+  return writers[language]({ url: `${base}/channels/${channel}/messages${path}`, key, type, text })
+}
+
+/** @typedef {(request: { url: string, key: string, type: string, text: string }) => string} Writer */
+
+/** @type {Readonly<Record<Language, Writer>>} */
+const writers = {
+  curl: ({ url, key, type, text }) => `curl -sS -i ${shell(url)} \\
+  -H ${shell(`Authorization: Thing ${key}`)} \\
+  -H ${shell(`Content-Type: ${type}`)} \\
+  -d ${shell(text)}
+`,
+
+  Python: ({ url, key, type, text }) => `from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+request = Request(
+    ${literal(url)},
+    data=${literal(text)}.encode(),
+    headers={
+        'Authorization': ${literal(`Thing ${key}`)},
+        'Content-Type': ${literal(type)},
+    },
+)
+try:
+    with urlopen(request) as response:
+        print(response.status, response.read().decode())
+except HTTPError as error:
+    print(error.code, error.read().decode())
+`,
+
+  Node: ({ url, key, type, text }) => `const response = await fetch(${literal(url)}, {
+  method: 'POST',
+  headers: {
+    Authorization: ${literal(`Thing ${key}`)},
+    'Content-Type': ${literal(type)},
+  },
+  body: ${literal(text)},
+})
+console.log(response.status, await response.text())
+`,
+
+  Arduino: ({ url, key, type, text }) => `// ESP32: fill in the network.
+#include <HTTPClient.h>
+#include <WiFi.h>
+${url.startsWith('https:') ? '#include <WiFiClientSecure.h>\n\nWiFiClientSecure client;' : '\nWiFiClient client;'}
+
+void setup() {
+  Serial.begin(115200);
+  WiFi.begin("network", "password");
+  while (WiFi.status() != WL_CONNECTED) delay(100);
+${url.startsWith('https:') ? '  client.setCACert("-----BEGIN CERTIFICATE-----\\n…");  // of the authority of the server\n' : ''}}
+
+void loop() {
+  HTTPClient http;
+  http.begin(client, ${JSON.stringify(url)});
+  http.addHeader("Authorization", ${JSON.stringify(`Thing ${key}`)});
+  http.addHeader("Content-Type", ${JSON.stringify(type)});
+  int status = http.POST(R"(${text})");
+  Serial.printf("%d %s\\n", status, http.getString().c_str());
+  http.end();
+  delay(10000);
+}
+`,
+}
+
+/** Of Python and JavaScript. @param {string} text */
+function literal(text) {
+  return `'${text.replace(/[\\']/g, '\\$&')}'`
+}
+
+/** As one word of a POSIX shell. @param {string} text */
+function shell(text) {
+  return `'${text.replaceAll("'", `'\\''`)}'`
+}

@@ -1,0 +1,70 @@
+// Signing in: with email and password, with a token, or with the link that a first start of `up` printed.
+
+import { html } from 'htm/preact'
+import { useEffect, useState } from 'preact/hooks'
+import { send } from '../api.js'
+import { Field, Problem } from '../elements.js'
+import { session } from '../session.js'
+
+/** @param {{ home: import('../session.js').Home, code: string | undefined }} props `code`: of a sign-in link */
+export function SignIn({ home, code }) {
+  const hasUsers = home.services.includes('control plane')
+  const [error, setError] = useState(/** @type {unknown} */ (undefined))
+  const [isBusy, setBusy] = useState(false)
+
+  /** @param {() => Promise<void>} start */
+  const attempt = async start => {
+    setBusy(true)
+    setError(undefined)
+    try {
+      await start()
+    } catch (error) {
+      setError(error)
+      setBusy(false)
+    }
+  }
+
+  useEffect(() => {
+    document.title = 'Sign in · Sluice'
+    if (code === undefined) return
+    void attempt(async () => {
+      const { token } = await (await send('POST', 'console/sign-in', { body: { code }, withoutToken: true })).json()
+      session.start(token, { keep: false })
+    })
+  }, [])
+
+  /** @param {SubmitEvent} event */
+  const submit = event => {
+    event.preventDefault()
+    const form = new FormData(/** @type {HTMLFormElement} */ (event.target))
+    const text = (/** @type {string} */ name) => /** @type {string | null} */ (form.get(name)) ?? ''
+    const keep = form.has('keep')
+    void attempt(async () => {
+      if (!hasUsers) return session.start(text('token').trim(), { keep })
+      const body = { email: text('email'), password: text('password') }
+      const response = await send('POST', 'tokens', { body, withoutToken: true })
+      session.start((await response.json()).token, { keep })
+    })
+  }
+
+  return html`<main class="narrow">
+    <h1><img src="console/icon.svg" alt="" width="32" height="32" /> Sluice</h1>
+    ${session.value.notice && html`<p class="notice" role="status">${session.value.notice}</p>`}
+    <form class="card" onSubmit=${submit}>
+      <h2>Sign in</h2>
+      ${
+        hasUsers
+          ? html`<${Field} label="Email"><input name="email" type="email" autocomplete="username" required autofocus /><//>
+              <${Field} label="Password"><input name="password" type="password" autocomplete="current-password" required /><//>`
+          : html`<${Field} label="Token or API key" hint="This process serves no users: take a token of POST /tokens, or an API key.">
+              <input name="token" type="password" autocomplete="off" required autofocus />
+            <//>`
+      }
+      <label class="tick"><input name="keep" type="checkbox" /> Stay signed in while this tab is open, also after a reload</label>
+      <${Problem} error=${error} />
+      <button class="main" disabled=${isBusy} aria-busy=${isBusy}>Sign in</button>
+    </form>
+    ${session.value.token !== undefined && html`<p><a href="#/">Stay signed in as you are</a></p>`}
+    <p><a href="docs">API</a> · <a href="health">health</a> · Sluice ${home.version}</p>
+  </main>`
+}

@@ -1,0 +1,89 @@
+// The console's charts at 10,000 points a second, and with numbers at the ends of a double.
+
+import type { Browser } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { describeUnlessMissing } from '../servers/describe-with.ts'
+import { missingChromium } from '../servers/install/chromium.ts'
+import { call, expectStatus, publish } from '../up/operator.ts'
+import { administrator, type Platform, startedFolder, startPlatform } from '../up/platform.ts'
+import { openBrowser, visit } from './visitor.ts'
+
+const seconds = 5
+const packsEachSecond = 10
+const series = 10
+const recordsOfPack = 1000
+
+describeUnlessMissing("the console's charts", missingChromium(), () => {
+  let folder: Awaited<ReturnType<typeof startedFolder>>
+  let platform: Platform
+  let browser: Browser
+  beforeAll(async () => {
+    ;[folder, browser] = await Promise.all([startedFolder(), openBrowser()])
+    platform = await startPlatform({ data: folder.path })
+  })
+  afterAll(async () => {
+    await browser?.close()
+    expect(await platform?.stop()).toBe(0)
+    await folder[Symbol.asyncDispose]()
+  })
+
+  async function makeOwnSite() {
+    const { json } = await expectStatus(call(platform.url, 'POST', '/tokens', { body: administrator }), 201)
+    const owner = `Bearer ${String(json!['token'])}`
+    const make = async (kind: 'things' | 'channels') => {
+      const answer = await expectStatus(
+        call(platform.url, 'POST', `/${kind}/bulk`, { authorization: owner, body: [{ name: 'load' }] }),
+        201,
+      )
+      return (answer.json![kind] as { id: string; key: string }[])[0]!
+    }
+    const [thing, channel] = [await make('things'), await make('channels')]
+    const body = { channel_ids: [channel.id], thing_ids: [thing.id] }
+    await expectStatus(call(platform.url, 'POST', '/connect', { authorization: owner, body }), 200)
+    return { owner, channel: channel.id, thing: thing.id, device: `Thing ${thing.key}` }
+  }
+
+  test(`draw each of ${series * 1000 * seconds} points that come in ${seconds} seconds`, async () => {
+    const site = await makeOwnSite()
+    await using visitor = await visit(browser, platform.url)
+    const { page } = visitor
+    await visitor.signIn(administrator)
+    await visitor.go(`#/live/${site.channel}`)
+    await page.getByText('following').waitFor()
+    for (let pack = 0; pack < seconds * packsEachSecond; pack++) {
+      const due = new Promise(resolve => setTimeout(resolve, 1000 / packsEachSecond))
+      const start = Date.now() / 1000
+      const records = Array.from({ length: recordsOfPack }, (_, at) => ({
+        n: `sensor-${at % series}`,
+        u: 'Cel',
+        v: Math.sin(pack + at / 100),
+        t: start - (recordsOfPack - at) / recordsOfPack / packsEachSecond,
+      }))
+      await expectStatus(publish(platform.url, site, records), 202)
+      await due
+    }
+    const charts = page.locator('.charts')
+    const sent = recordsOfPack * seconds * packsEachSecond
+    await expect.poll(() => charts.getAttribute('data-points'), { timeout: 60_000 }).toBe(String(sent))
+    expect(Number(await charts.getAttribute('data-frames'))).toBeGreaterThan(0)
+    await page.getByText(`${sent.toLocaleString('en')} points`).waitFor()
+    expect(await page.getByRole('row').count()).toBe(1 + series)
+  })
+
+  test('draw numbers whose ticks a double cannot tell apart, and the largest ones', async () => {
+    const site = await makeOwnSite()
+    await using visitor = await visit(browser, platform.url)
+    await visitor.signIn(administrator)
+    await visitor.go(`#/live/${site.channel}`)
+    await visitor.page.getByText('following').waitFor()
+    const pairs = { close: [1e16, 1e16 + 2], large: [-Number.MAX_VALUE, Number.MAX_VALUE], small: [0, Number.MIN_VALUE], equal: [7, 7] }
+    const records = Object.entries(pairs).flatMap(([name, values]) => values.map(v => ({ n: name, u: name, v })))
+    await expectStatus(publish(platform.url, site, records), 202)
+    for (const name of Object.keys(pairs))
+      await visitor.page
+        .getByRole('img', { name: `Chart of ${name}.` })
+        .locator('canvas')
+        .waitFor()
+    await expect.poll(() => visitor.page.locator('.charts').getAttribute('data-points')).toBe(String(records.length))
+  })
+})

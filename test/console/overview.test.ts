@@ -1,0 +1,169 @@
+// The overview is made once for all who watch, and not at all without watchers; it adds up while the store is away.
+
+import type { AddressInfo } from 'node:net'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { type Overview, overviewRoute } from '../../console/overview.ts'
+import type { AccessChange } from '../../control-plane/client.ts'
+import { createServer, type HttpServer } from '../../http/server.ts'
+import type { EmbeddedLog } from '../../pipeline/embedded-log/log.ts'
+import { openEmbeddedTopicReader } from '../../pipeline/embedded-log/topic-reader.ts'
+import { openDecoder } from '../../pipeline/writer/decode.ts'
+import { subjectFilter } from '../../pipeline/writer/subject-filter.ts'
+import type { AuditedPartition } from '../../sinks/audit.ts'
+import { openTransformer } from '../../transformers/select.ts'
+import { makeFolder, openLogIn, silent } from '../pipeline/embedded-log/folder.ts'
+import { outgoing } from '../pipeline/message.ts'
+import { type EventClient, openEvents } from '../readers/live/event-source.ts'
+
+class StoreAwayError extends Error {}
+
+const message = { payloadBytes: 256 * 1024, earliestSeconds: 2 ** 28, aheadDays: 366 }
+const none = { nextOffset: 0, received: 0, stored: 0, empty: 0, filtered: 0, skipped: 0, duplicate: 0, deadLettered: 0, lost: 0 }
+let folder: ReturnType<typeof makeFolder>
+/** Those of the log. */
+let otherTimers: number
+let log: EmbeddedLog
+let app: HttpServer
+let url: string
+let asked: number
+let counts: () => AuditedPartition | undefined
+let administrators: Set<string>
+let listeners: Set<(change: AccessChange) => void>
+beforeEach(async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+  folder = makeFolder()
+  log = openLogIn(folder.path)
+  asked = 0
+  counts = () => undefined
+  administrators = new Set(['chief', 'second'])
+  listeners = new Set()
+  app = createServer({ logger: silent })
+  app.register(
+    overviewRoute({
+      log: openEmbeddedTopicReader(log),
+      counts: async () => {
+        asked++
+        return counts()
+      },
+      logNumber: () => 1,
+      deadLetters: { readOn: async () => undefined, byRule: () => ({}) },
+      dependencies: async () => [],
+      writer: () => 'running',
+      decoder: openDecoder({ transformer: openTransformer({ format: 'senml' }), subscribed: subjectFilter(['channels.>']), message }),
+      isAdministrator: async token => administrators.has(token),
+      isStoreAway: error => error instanceof StoreAwayError,
+      access: {
+        onChange(listener) {
+          listeners.add(listener)
+          return () => void listeners.delete(listener)
+        },
+      },
+      logger: silent,
+    }),
+  )
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  otherTimers = vi.getTimerCount()
+  url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}/console/overview/stream`
+})
+afterEach(async () => {
+  await app.close()
+  vi.useRealTimers()
+  await log.close()
+  folder.remove()
+})
+
+const watch = (token = 'chief'): Promise<EventClient> => openEvents(url, { authorization: `Bearer ${token}` })
+const nth = (stream: EventClient, count: number): Promise<unknown> =>
+  stream.untilNamed(() => stream.named.filter(({ name }) => name === 'overview').length >= count)
+const overviews = (stream: EventClient): Overview[] =>
+  stream.named.filter(({ name }) => name === 'overview').map(({ data }) => JSON.parse(data) as Overview)
+
+async function untilNoTimers(): Promise<void> {
+  while (vi.getTimerCount() > otherTimers) await new Promise(resolve => setTimeout(resolve, 5))
+}
+
+test('one is made in an interval, however many watch, and none when all have left', async () => {
+  const first = await watch()
+  await nth(first, 1)
+  const others = await Promise.all([watch(), watch('second'), watch()])
+  for (const other of others) await nth(other, 1)
+  expect(asked).toBe(1)
+  vi.advanceTimersByTime(1000)
+  for (const stream of [first, ...others]) await nth(stream, 2)
+  expect(asked).toBe(2)
+  for (const stream of [first, ...others]) stream.leave()
+  await untilNoTimers()
+  expect(listeners.size).toBe(0)
+  const again = await watch()
+  await nth(again, 1)
+  expect(asked).toBe(3)
+})
+
+test('while the store is away the counts stay, and what comes waits', async () => {
+  await log.append([outgoing(), outgoing()])
+  counts = () => ({ ...none, nextOffset: 2, received: 2, stored: 1, deadLettered: 1 })
+  const stream = await watch()
+  await nth(stream, 1)
+  counts = () => {
+    throw new StoreAwayError('away')
+  }
+  await log.append([outgoing()])
+  vi.advanceTimersByTime(1000)
+  await nth(stream, 2)
+  const ledger = { received: 2, stored: 1, dead_lettered: 1, filtered: 0, empty: 0, lost: 0, waiting: 0 }
+  expect(overviews(stream).map(one => one.ledger)).toEqual([ledger, { ...ledger, received: 3, waiting: 1 }])
+  expect(overviews(stream)[1]!.lag).toEqual({ messages: 1, seconds: expect.any(Number) as unknown })
+  expect(overviews(stream).map(({ newest }) => newest.map(({ id }) => id))).toEqual([['1-0-1', '1-0-0'], ['1-0-2']])
+})
+
+test('an event that cannot be made is left out, and the next one is made', async () => {
+  const tried = Promise.withResolvers<void>()
+  counts = () => {
+    tried.resolve()
+    throw new Error('unknown')
+  }
+  const stream = await watch()
+  await tried.promise
+  await new Promise(setImmediate)
+  counts = () => undefined
+  vi.advanceTimersByTime(1000)
+  await nth(stream, 1)
+  expect(asked).toBe(2)
+})
+
+test('large messages are bounded: few of them are decoded, and few of their records are shown', async () => {
+  const records = Array.from({ length: 2000 }, (_, v) => ({ n: `n${v}:${'n'.repeat(100)}`, v }))
+  const payload = Buffer.from(JSON.stringify(records))
+  await log.append(Array.from({ length: 20 }, () => outgoing({ payload })))
+  const stream = await watch()
+  await nth(stream, 1)
+  const [{ newest }] = overviews(stream) as [Overview]
+  expect(newest.map(({ id }) => id)).toEqual(['1-0-19'])
+  expect(newest[0]).toMatchObject({ more: 1995, records: { length: 5 } })
+})
+
+test('ends with the administration of its reader, and at once if that ended before', async () => {
+  const stream = await watch('second')
+  await nth(stream, 1)
+  administrators.delete('second')
+  const other = await watch()
+  for (const listener of listeners) listener({ kind: 'user', user: 'second' })
+  expect(JSON.parse((await stream.untilNamed(({ name }) => name === 'end')).data)).toMatchObject({ reason: 'access_ended' })
+  expect(other.named.every(({ name }) => name === 'overview')).toBe(true)
+  await expect(watch('second')).rejects.toThrow(/^403 /)
+})
+
+test('a reader whose token expires is noticed without a change', async () => {
+  const stream = await watch('second')
+  administrators.delete('second')
+  vi.advanceTimersByTime(5000)
+  expect(JSON.parse((await stream.untilNamed(({ name }) => name === 'end')).data)).toMatchObject({ reason: 'access_ended' })
+})
+
+test('the number of streams is bounded, and one that ends makes room', async () => {
+  const streams = await Promise.all(Array.from({ length: 100 }, () => watch()))
+  await expect(watch()).rejects.toThrow(/429 .*close some of them/)
+  streams[0]!.leave()
+  const again = async (): Promise<EventClient> => watch().catch(again)
+  expect((await again()).status).toBe(200)
+})

@@ -1,0 +1,383 @@
+// Each view of the console in a real browser, on one platform.
+
+import { spawn } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import { text } from 'node:stream/consumers'
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { describeUnlessMissing } from '../servers/describe-with.ts'
+import { missingChromium } from '../servers/install/chromium.ts'
+import { call, expectStatus, makeSite, publish, readUntil } from '../up/operator.ts'
+import { administrator, type Platform, startedFolder, startPlatform } from '../up/platform.ts'
+import { openBrowser, type Visitor, visit } from './visitor.ts'
+
+const user = { email: 'gardener@sluice.example', password: 'correct horse battery' }
+/** What runs the snippets that the console shows. */
+const interpreters = { curl: ['sh'], Python: ['python3', '-'], Node: [process.execPath, '--input-type=module', '-'] } as const
+
+describeUnlessMissing('the console', missingChromium(), () => {
+  let folder: Awaited<ReturnType<typeof startedFolder>>
+  let platform: Platform
+  let browser: Browser
+  beforeAll(async () => {
+    folder = await startedFolder()
+    ;[platform, browser] = await Promise.all([startPlatform({ data: folder.path, arguments: ['--demo'] }), openBrowser()])
+    await expectStatus(call(platform.url, 'POST', '/users', { body: user }), 201)
+  })
+  afterAll(async () => {
+    await browser?.close()
+    expect(await platform?.stop()).toBe(0)
+    await folder[Symbol.asyncDispose]()
+  })
+
+  async function visitAs(who: typeof user, view = ''): Promise<Visitor> {
+    const visitor = await visit(browser, `${platform.url}/${view}`)
+    await visitor.signIn(who)
+    return visitor
+  }
+
+  test('signs in with a password, keeps the token in memory unless asked, and says why a link or a password is refused', async () => {
+    await using visitor = await visit(browser, `${platform.url}/#/sign-in/expired`)
+    const { page } = visitor
+    await page.getByRole('alert').getByText('401 unauthenticated').waitFor()
+    expect(page.url()).toBe(`${platform.url}/`)
+    await page.getByLabel('Email').fill(user.email)
+    await page.getByLabel('Password').fill('wrong')
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByRole('alert').getByText('401 unauthenticated').waitFor()
+
+    await visitor.signIn(user)
+    expect(await page.evaluate('JSON.stringify([...Object.values(sessionStorage), ...Object.values(localStorage), document.cookie])')).toBe(
+      '[""]',
+    )
+    await page.reload()
+    await visitor.signIn(user, { keep: true })
+    await page.reload()
+    await page.getByText(user.email).waitFor()
+    expect(page.url()).toBe(`${platform.url}/`)
+    await visitor.go('#/sign-in/expired')
+    await page.getByRole('alert').getByText('401 unauthenticated').waitFor()
+    await page.getByRole('link', { name: 'Stay signed in as you are' }).click()
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await page.getByText('You signed out.').waitFor()
+    expect(await page.evaluate('sessionStorage.length')).toBe(0)
+  })
+
+  test('shows an administrator what comes in as it happens, and everyone else health and what is theirs', async () => {
+    const site = await makeSite(platform.url)
+    await using chief = await visitAs(administrator)
+    const received = chief.page.locator('.ledger dd').first()
+    await received.waitFor()
+    const before = Number((await received.innerText()).replaceAll(',', ''))
+    await expectStatus(publish(platform.url, site, [{ n: 'attic:temperature', u: 'Cel', v: 21.5 }], 'attic'), 202)
+    await chief.page.getByText('attic:temperature = 21.5 Cel').waitFor()
+    await expect.poll(async () => Number((await received.innerText()).replaceAll(',', ''))).toBeGreaterThan(before)
+    await chief.page.getByText('adds up').waitFor()
+    await chief.page.getByText('writer: ● running').waitFor()
+
+    await using gardener = await visitAs(user)
+    await gardener.page.getByText('writer: ● works').waitFor()
+    await gardener.page.getByText('0 things').waitFor()
+    expect(await gardener.page.getByRole('navigation').innerText()).not.toContain('Dead letters')
+  })
+
+  test('creates things and channels, connects them by ticking, shows a key, shares, disconnects and deletes', async () => {
+    await using visitor = await visitAs(user, '#/channels')
+    const { page } = visitor
+    const dialog = page.getByRole('dialog')
+    const button = (name: string | RegExp) => page.getByRole('button', { name })
+    await button('Create channels').click()
+    await dialog.getByLabel('Names').fill('greenhouse\nshed')
+    await dialog.getByRole('button', { name: 'Create 2 channels' }).click()
+    await dialog.getByText('2 channels created').waitFor()
+    await page.keyboard.press('Escape')
+    await page.getByRole('link', { name: 'greenhouse' }).waitFor()
+
+    await visitor.go('#/things')
+    await button('Create things').click()
+    await dialog.getByLabel('Names').fill('pump')
+    await dialog.getByLabel('How many').fill('25')
+    await dialog.getByRole('button', { name: 'Create 25 things' }).click()
+    await dialog.getByRole('button', { name: /^Copy/ }).click()
+    await dialog.getByText('Copied').waitFor()
+    expect(String(await page.evaluate('navigator.clipboard.readText()')).split('\n')).toHaveLength(25)
+    await dialog.getByRole('button', { name: 'Close' }).click()
+    await page.getByText('1 to 20 of 25').waitFor()
+    await button('Next').click()
+    await page.getByRole('link', { name: 'pump-25' }).waitFor()
+    await page.getByLabel('Search by name').fill('UMP-2')
+    await page.getByRole('link', { name: 'pump-1', exact: true }).waitFor({ state: 'detached' })
+
+    await button('Connect the ticked to channels').click()
+    await dialog.getByLabel('Tick greenhouse').check()
+    await dialog.getByRole('button', { name: 'Connect to 1 channel' }).click()
+    await dialog.waitFor({ state: 'detached' })
+    await page.getByRole('link', { name: 'pump-24' }).click()
+    await page.getByRole('link', { name: 'greenhouse' }).waitFor()
+    const key = page.locator('code').nth(1)
+    await button('Show the key').click()
+    await button('Copy the key').click()
+    await expect.poll(() => page.evaluate('navigator.clipboard.readText()')).toBe(await key.innerText())
+
+    const { json } = await call(platform.url, 'POST', '/tokens', { body: administrator })
+    const profile = await call(platform.url, 'GET', '/users/profile', { authorization: `Bearer ${String(json?.['token'])}` })
+    await page.getByLabel("The user's id").fill(String(profile.json?.['id']))
+    await button('Share').click()
+    await page.getByText('Shared.', { exact: true }).waitFor()
+    await button('Stop sharing').click()
+    await page.getByText('No longer shared.').waitFor()
+
+    await page.getByLabel('Tick greenhouse').check()
+    await button('Disconnect 1 channel').click()
+    await page.getByText('There are no channels yet.').waitFor()
+    await button('Delete').click()
+    await dialog.getByText('Its key is refused everywhere at once').waitFor()
+    await dialog.getByRole('button', { name: 'Delete 1 thing' }).click()
+    await page.getByText('1 to 20 of 24').waitFor()
+  })
+
+  test('checks connectivity: what it shows to run publishes, and the line says what became of it', async () => {
+    const [visitor, site] = await Promise.all([visitAs(administrator), makeSiteOf(administrator)])
+    await using _ = visitor
+    const { page } = visitor
+    await visitor.go(`#/things/${site.thing}`)
+    await page.getByRole('button', { name: 'Check connectivity' }).click()
+    await page.getByText('Waiting for the first message of this thing…').waitFor()
+
+    for (const format of ['SenML', 'JSON']) {
+      await page.getByRole('radio', { name: format }).check()
+      for (const [language, command] of Object.entries(interpreters)) {
+        await page.getByRole('radio', { name: language }).check()
+        const [, id] = /\b202\b[^]*"id":"([^"]+)"/.exec(await outputOf(command, await page.locator('pre.snippet').innerText())) ?? []
+        await lineWith(page, 'good', `Stored: ${id}`)
+      }
+    }
+    await page.getByRole('radio', { name: 'Arduino' }).check()
+    expect(await page.locator('pre.snippet').innerText()).toContain(`"Thing ${site.key}"`)
+
+    await publish(platform.url, site, '[{"n":"a","v":1,"vs":"two"}]')
+    await lineWith(page, 'bad', 'Dead letter, rule one-value')
+    await publish(platform.url, { ...site, channel: site.elsewhere }, '[{"n":"a","v":1}]')
+    await lineWith(page, 'bad', 'Refused: ')
+  })
+
+  test('follows series of a channel, pauses, shows what is stored further back, and saves what is seen as CSV without the token in an address', async () => {
+    const [visitor, site] = await Promise.all([visitAs(administrator, '#/live'), makeSiteOf(administrator)])
+    await using _ = visitor
+    const { page } = visitor
+    const addresses: string[] = []
+    page.on('request', request => addresses.push(request.url()))
+    const press = (name: string) => page.getByRole('button', { name, exact: true }).click()
+    const now = Date.now() / 1000
+    const past = Array.from({ length: 30 }, (_, at) => ({ n: 'level', u: 'm', v: at, t: now - 1800 + at }))
+    await expectStatus(publish(platform.url, site, past, 'tank'), 202)
+    await readUntil(platform.url, site, past.length)
+
+    await page.getByLabel('Search channels by name').fill('site')
+    await page.locator(`a[href="#/live/${site.channel}"]`).click()
+    await page.getByText('following').waitFor()
+    await page.getByText('No series yet.').waitFor()
+    await expectStatus(
+      publish(platform.url, site, [
+        { n: 'speed', u: 'm/s', v: 7.25 },
+        { n: 'valve', vb: true },
+        { n: 'state', vs: 'open' },
+      ]),
+      202,
+    )
+    const row = (name: string) => page.getByRole('row', { name })
+    for (const [name, value] of [
+      ['speed', '7.25'],
+      ['valve', 'true'],
+      ['state', 'open'],
+    ] as const)
+      await row(name).getByText(value, { exact: true }).waitFor()
+    const chart = (name: string) => page.getByRole('img', { name: `Chart of ${name}.` })
+    await chart('speed').locator('canvas').waitFor()
+    await expect.poll(() => page.locator('.charts').getAttribute('data-points')).toBe('2')
+
+    await press('Pause')
+    await page.getByText('paused').waitFor()
+    await expectStatus(publish(platform.url, site, [{ n: 'speed', u: 'm/s', v: 8.5 }]), 202)
+    await row('speed').getByText('8.5', { exact: true }).waitFor()
+    expect(await page.locator('.charts').getAttribute('data-points')).toBe('2')
+    await press('Continue')
+    await expect.poll(() => page.locator('.charts').getAttribute('data-points')).toBe('3')
+
+    await page.getByLabel('Length of the range').selectOption({ label: '1 hour' })
+    await chart('level').waitFor()
+    await row('level').getByText('29', { exact: true }).waitFor()
+    const before = await page.locator('time').first().getAttribute('datetime')
+    const { x, y, width } = (await chart('level').locator('.u-over').boundingBox())!
+    await page.mouse.move(x + width * 0.4, y + 20)
+    await page.mouse.down()
+    await page.mouse.move(x + width * 0.6, y + 30, { steps: 3 })
+    await page.mouse.up()
+    await page.getByText('paused').waitFor()
+    expect(Date.parse((await page.locator('time').first().getAttribute('datetime'))!) - Date.parse(before!)).toBeGreaterThan(1_000_000)
+    const [download] = await Promise.all([page.waitForEvent('download'), press('Save as CSV')])
+    const lines = (await readFile(await download.path(), 'utf8')).trimEnd().split('\r\n')
+    expect(lines).toHaveLength(1 + past.length)
+    expect(lines[1]).toContain(`,tank,${site.thing},http,level,m,`)
+    expect(addresses.filter(address => address.includes(site.owner.slice('Bearer '.length)))).toEqual([])
+  })
+
+  test('averages what is stored once there is too much of it', async () => {
+    const [visitor, site] = await Promise.all([visitAs(administrator), makeSiteOf(administrator)])
+    await using _ = visitor
+    const now = Date.now() / 1000
+    for (let pack = 0; pack < 11; pack++) {
+      const records = Array.from({ length: 1000 }, (_, at) => ({ n: 'level', u: 'm', v: at, t: now - 3000 + pack * 100 + at / 10 }))
+      await expectStatus(publish(platform.url, site, records), 202)
+    }
+    await readUntil(platform.url, site, 11_000)
+    await visitor.go(`#/live/${site.channel}`)
+    await visitor.page.getByLabel('Length of the range').selectOption({ label: '1 hour' })
+    await visitor.page.getByText('Stored points in buckets of 30 seconds').waitFor()
+    await visitor.page.getByRole('img', { name: 'Chart of level.' }).waitFor()
+  })
+
+  test('asks the whole query of a reader, shows errors at their fields, and the command that asks the same', async () => {
+    const [visitor, site] = await Promise.all([visitAs(administrator), makeSiteOf(administrator)])
+    await using _ = visitor
+    const { page } = visitor
+    const read = () => page.getByRole('button', { name: 'Read', exact: true }).click()
+    const curl = () => page.locator('pre.curl').innerText()
+    await expectStatus(
+      publish(
+        platform.url,
+        site,
+        [1, 2, 3].map(v => ({ n: `level-${v}`, u: 'm', v })),
+        'tank',
+      ),
+      202,
+    )
+    const document = { authorization: site.device, type: 'application/json', body: '{"engine":{"speed":12345678901234567}}' }
+    await expectStatus(call(platform.url, 'POST', `/channels/${site.channel}/messages/yard/engine`, document), 202)
+    await readUntil(platform.url, site, 3)
+    await visitor.go(`#/explorer/${site.channel}`)
+    await page.locator('datalist option[value=engine]').waitFor({ state: 'attached' })
+    expect(
+      await page.locator('#found-subtopic option').evaluateAll(options => options.map(option => option.getAttribute('value'))),
+    ).toEqual(['tank'])
+
+    await page.getByLabel('Limit').fill('2')
+    await page.getByLabel('Interval').fill('often')
+    await page.getByLabel('Comparator').selectOption('ge')
+    await read()
+    await page.locator('.field', { hasText: 'Interval' }).getByRole('alert').getByText('is not allowed').waitFor()
+    expect(await page.evaluate('document.activeElement.value')).toBe('often')
+    await page.getByLabel('Interval').fill('')
+    await read()
+    await page.locator('.field', { hasText: 'Comparator' }).getByRole('alert').getByText('needs v').waitFor()
+    await page.getByLabel('Number').fill('0')
+    await read()
+    await page.getByText('2 records of 3').waitFor()
+    expect(await curl()).toBe(
+      `curl -H "Authorization: Bearer $TOKEN" '${platform.url}/channels/${site.channel}/messages?limit=2&comparator=ge&v=0'`,
+    )
+    await page.getByRole('button', { name: 'Next page' }).click()
+    await page.getByRole('cell', { name: 'level-1' }).waitFor()
+    const same = await outputOf(['sh'], `TOKEN='${site.owner.slice('Bearer '.length)}'\n${await curl()}`)
+    expect(same).toContain('"Name":"level-1"')
+    await page.getByLabel('without a subtopic').check()
+    await read()
+    await page.getByText('No record matches.').waitFor()
+
+    await page.getByRole('button', { name: 'Clear' }).click()
+    await page.getByLabel('Format').fill('engine')
+    await page.getByRole('button', { name: 'Add a field of the payload' }).click()
+    await page.getByLabel('Path in the payload').fill('engine.speed')
+    await page.getByLabel('Its value').fill('12345678901234567')
+    await read()
+    await page.getByRole('cell', { name: '{"engine":{"speed":12345678901234567}}' }).waitFor()
+    await page.getByLabel('Path in the payload').fill('engine..speed')
+    await read()
+    await page.locator('.field', { hasText: 'Path in the payload' }).getByRole('alert').waitFor()
+  })
+
+  test('shows dead letters by rule, in text and hex, what a replay would do, and drops them', async () => {
+    const [visitor, site] = await Promise.all([visitAs(administrator), makeSiteOf(administrator)])
+    await using _ = visitor
+    const { page } = visitor
+    const dialog = page.getByRole('dialog')
+    const answer = await expectStatus(publish(platform.url, site, '[{"n":"no unit","v":1}]'), 202)
+    const id = String(answer.json?.['id'])
+    await visitor.go('#/dead-letters/rule/name-characters')
+    await expect
+      .poll(async () => {
+        await page.getByRole('button', { name: 'Look again' }).click()
+        return page.getByRole('link', { name: id }).count()
+      })
+      .toBe(1)
+    await page.getByRole('link', { name: id }).click()
+    await page.getByText('[{"n":"no unit","v":1}]').waitFor()
+    await page.getByText('00000000  5b 7b 22 6e 22 3a 22 6e 6f 20').waitFor()
+    const asked = page.waitForRequest('**/admin/dead-letters/replay')
+    await page.getByRole('button', { name: 'Replay' }).click()
+    expect((await asked).postDataJSON()).toEqual({ ids: [id], dry_run: true })
+    await dialog.getByText('0 would be stored, 1 would stay open').waitFor()
+    expect(await dialog.getByRole('button', { name: 'Replay' }).isDisabled()).toBe(true)
+    await page.keyboard.press('Escape')
+    await page.getByRole('button', { name: 'Drop' }).click()
+    await dialog.getByText('The messages are not stored').waitFor()
+    await dialog.getByRole('button', { name: 'Drop 1' }).click()
+    await page.getByText('● dropped').waitFor()
+  })
+
+  test('breaks the writer and the store under load, and what was received adds up', async () => {
+    await using visitor = await visitAs(administrator, '#/break')
+    const { page } = visitor
+    const press = (name: string): Promise<void> => page.getByRole('button', { name }).click()
+    await press('Start a load')
+    await page.getByText(/^Load: \d.* messages a second/).waitFor()
+    await press('Kill the writer')
+    await page.getByText('The writer was killed, and starts again.').waitFor()
+    await press('Publish poison')
+    await page.getByText('10 messages were published that cannot be decoded.').waitFor()
+    await press('Cut the store')
+    await page.getByText('store: ▲ away').waitFor()
+    await page.getByText('store: ● there').waitFor()
+    await press('Stop the load')
+    await page
+      .locator('.ledger div', { hasText: 'waiting' })
+      .getByText(/^\+ 0$/)
+      .waitFor()
+    await page.getByText('adds up').waitFor()
+    await press('Run verify')
+    await page.getByText('Each message is stored exactly once, or a dead letter').waitFor()
+  })
+
+  /** A thing of this user, connected to one channel, and one that it is not connected to. */
+  async function makeSiteOf(who: typeof user) {
+    const { json } = await expectStatus(call(platform.url, 'POST', '/tokens', { body: who }), 201)
+    const owner = `Bearer ${String(json?.['token'])}`
+    const make = async (kind: 'things' | 'channels', names: string[]) => {
+      const body = names.map(name => ({ name }))
+      return (await expectStatus(call(platform.url, 'POST', `/${kind}/bulk`, { authorization: owner, body }), 201)).json![kind] as [
+        Made,
+        Made,
+      ]
+    }
+    const [[thing], [channel, elsewhere]] = await Promise.all([make('things', ['probe']), make('channels', ['site', 'elsewhere'])])
+    const body = { channel_ids: [channel.id], thing_ids: [thing.id] }
+    await expectStatus(call(platform.url, 'POST', '/connect', { authorization: owner, body }), 200)
+    return { owner, channel: channel.id, elsewhere: elsewhere.id, thing: thing.id, key: thing.key, device: `Thing ${thing.key}` }
+  }
+})
+
+interface Made {
+  readonly id: string
+  readonly key: string
+}
+
+async function lineWith(page: Page, state: string, words: string): Promise<void> {
+  await page.locator(`.arrivals > p .state.${state}`, { hasText: words }).waitFor()
+}
+
+async function outputOf([program, ...flags]: readonly [string, ...string[]], source: string): Promise<string> {
+  const child = spawn(program, flags, { stdio: ['pipe', 'pipe', 'pipe'] })
+  child.stdin.end(source)
+  const [output, errors] = await Promise.all([text(child.stdout), text(child.stderr)])
+  return output + errors
+}
