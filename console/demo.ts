@@ -2,7 +2,8 @@
 //
 // Everything goes the way of devices: through the routes, with thing keys.
 
-import { Type } from 'typebox'
+import type { FastifySchema } from 'fastify'
+import { type Static, type TProperties, type TSchema, Type } from 'typebox'
 import type { Logger } from '../config/logger.ts'
 import { HttpError } from '../http/errors.ts'
 import { bodyCodes, errorAnswers } from '../http/openapi/error-schema.ts'
@@ -77,73 +78,56 @@ export function demoRoutes({ writer, store, logger, ...administration }: DemoPar
       },
     })
 
-    app.post('/console/demo/load', {
-      onRequest,
+    const isRunning = Type.Boolean({ examples: [true] })
+    const messages = Type.Integer({ minimum: 1, maximum: poisonMax, default: 10 })
+    const bodyOf = <T extends TProperties>(title: string, properties: T) => Type.Object(properties, { title, additionalProperties: false })
+    const ofDevices = errorAnswers(...bodyCodes, 'conflict')
+
+    post('load', {
       schema: {
-        ...common,
         operationId: 'switchLoad',
         summary: 'Start or stop a hundred simulated devices',
         description: 'They are things of the caller, connected to the channel `demo`; both are created if they do not exist, and stay.',
-        body: Type.Object({ is_running: Type.Boolean() }, { title: 'DemoLoad', additionalProperties: false }),
-        response: { 200: statusSchema, ...refusals, ...errorAnswers(...bodyCodes, 'conflict') },
+        body: bodyOf('DemoLoad', { is_running: isRunning }),
+        response: ofDevices,
       },
-      async handler(request) {
-        await demand(request)
-        if (request.body.is_running) await load.start(request.headers.authorization!)
-        else load.stop()
-        return status()
-      },
+      act: ({ is_running: isOn }, authorization) => (isOn ? load.start(authorization) : load.stop()),
     })
-
-    app.post('/console/demo/writer-kill', {
-      onRequest,
-      schema: {
-        ...common,
-        operationId: 'killWriter',
-        summary: 'End the writer as a crash would; it starts again after two seconds',
-        response: { 200: statusSchema, ...refusals },
-      },
-      async handler(request) {
-        await demand(request)
-        await writer.kill()
-        return status()
-      },
+    post('writer-kill', {
+      schema: { operationId: 'killWriter', summary: 'End the writer as a crash would; it starts again after two seconds' },
+      act: () => writer.kill(),
     })
-
-    app.post('/console/demo/store-cut', {
-      onRequest,
-      schema: {
-        ...common,
-        operationId: 'cutStore',
-        summary: 'Let the connection between the writer and the store fail for ten seconds',
-        response: { 200: statusSchema, ...refusals },
-      },
-      async handler(request) {
-        await demand(request)
-        store.failFor(outageMs)
-        return status()
-      },
+    post('store-cut', {
+      schema: { operationId: 'cutStore', summary: 'Let the connection between the writer and the store fail for ten seconds' },
+      act: () => store.failFor(outageMs),
     })
-
-    app.post('/console/demo/poison', {
-      onRequest,
+    post('poison', {
       schema: {
-        ...common,
         operationId: 'publishPoison',
         summary: 'Publish messages that cannot be decoded',
-        body: Type.Object(
-          { messages: Type.Integer({ minimum: 1, maximum: poisonMax, default: 10 }) },
-          { title: 'DemoPoison', additionalProperties: false },
-        ),
-        response: { 200: statusSchema, ...refusals, ...errorAnswers(...bodyCodes, 'conflict') },
+        body: bodyOf('DemoPoison', { messages }),
+        response: ofDevices,
       },
-      async handler(request) {
-        await demand(request)
-        const { messages } = request.body
-        await load.publishPoison(request.headers.authorization!, messages)
-        return status()
-      },
+      act: ({ messages }, authorization) => load.publishPoison(authorization, messages),
     })
+
+    function post<Body extends TSchema>(
+      path: string,
+      {
+        schema,
+        act,
+      }: { schema: FastifySchema & { body?: Body; response?: object }; act: (body: Static<Body>, authorization: string) => unknown },
+    ): void {
+      app.post(`/console/demo/${path}`, {
+        onRequest,
+        schema: { ...common, ...schema, response: { 200: statusSchema, ...refusals, ...schema.response } },
+        async handler(request) {
+          await demand(request)
+          await act(request.body as Static<Body>, request.headers.authorization!)
+          return status()
+        },
+      })
+    }
   }
 }
 

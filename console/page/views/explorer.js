@@ -1,7 +1,7 @@
 // A reader's whole query as a form, with the address and the command that ask for the same.
 
 import { html } from 'htm/preact'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { ApiError, get, send } from '../api.js'
 import { ChannelChoice, ChannelLine, messagesOf, Publisher, saveCsv } from '../channel-choice.js'
 import { Action, Copy, count, Field, Problem, Table, timeOf, useLoaded } from '../elements.js'
@@ -74,7 +74,7 @@ function Form({ id, home }) {
   const form = useRef(/** @type {HTMLFormElement | null} */ (null))
   const found = useLoaded(signal => get(path.replace(/messages$/, 'formats'), { signal }), [])
   const faults = faultsOf(error)
-  useEffect(() => /** @type {any} */ (form.current)?.querySelector('[aria-invalid=true]')?.focus(), [error])
+  useLayoutEffect(() => /** @type {any} */ (form.current)?.querySelector('[aria-invalid=true]')?.focus(), [error])
 
   const asked = { ...query, ...Object.fromEntries(payload.filter(([key]) => key !== '').map(([key, text]) => [payloadPrefix + key, text])) }
   const addressOf = (/** @type {Query} */ asked) => [path, new URLSearchParams(asked).toString()].filter(part => part !== '').join('?')
