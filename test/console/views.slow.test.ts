@@ -210,7 +210,9 @@ describeUnlessMissing('the console', missingChromium(), () => {
     await chart('level').waitFor()
     await row('level').getByText('29', { exact: true }).waitFor()
     const before = await page.locator('time').first().getAttribute('datetime')
-    const { x, y, width } = (await chart('level').locator('.u-over').boundingBox())!
+    const area = chart('level').locator('.u-over')
+    await area.scrollIntoViewIfNeeded()
+    const { x, y, width } = (await area.boundingBox())!
     await page.mouse.move(x + width * 0.4, y + 20)
     await page.mouse.down()
     await page.mouse.move(x + width * 0.6, y + 30, { steps: 3 })
