@@ -10,7 +10,7 @@
 // the last one counts. All records have the batch's timestamp, the time of the append, on which retention is based.
 //
 // Plain loops and one growing buffer, without an object per message or header: the client's own encoder allocates a small buffer for
-// each field (README.md has the figures).
+// each field.
 
 import type { OutgoingMessage } from '../../log.ts'
 import { crc32c } from '../records/crc32c.ts'
