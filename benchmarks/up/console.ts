@@ -66,10 +66,10 @@ async function charts(): Promise<void> {
     })
   })`
   const drawn = async (): Promise<number> => Number((await page.locator('.charts').getAttribute('data-frames')) ?? 0)
-  const idle = (await page.evaluate(gaps)) as number[]
+  const idle = await page.evaluate<number[]>(gaps)
   const before = await drawn()
   const startMs = performance.now()
-  const [busy] = await Promise.all([page.evaluate(gaps) as Promise<number[]>, send(seconds)])
+  const [busy] = await Promise.all([page.evaluate<number[]>(gaps), send(seconds)])
   const frames = (await drawn()) - before
   const sent = seconds * packsEachSecond * recordsOfPack
   const tookSeconds = (performance.now() - startMs) / 1000
