@@ -54,6 +54,7 @@ test('a fresh checkout with empty caches returns the first stored message, and t
     4: /dead-lettered 1;[^]*^ok: \d+ messages in 1 partition/m,
     5: /client_cert\.pem: OK/,
     6: /"revocation_time":"[^]*certificate revoked/,
+    8: /"client_cert":"-----BEGIN CERTIFICATE-----/,
   }
   await runBlocks(blocks, { cwd: checkout.path, replace: { 'http://127.0.0.1:8080': platform.url }, expected })
   await runBlocks(await blocksOf('config', 'docs/reference/configuration.md', 'docs/guides/deploy.md'), {
