@@ -44,13 +44,9 @@ export interface Asset {
 
 /** Every file by its path below `/console/`: `views/overview.js`, `vendor/preact/dist/preact.mjs`. */
 export async function readAssets(): Promise<ReadonlyMap<string, Asset>> {
-  const own = (await readdir(folder, { recursive: true, withFileTypes: true }))
-    .filter(entry => entry.isFile() && extname(entry.name) in mediaTypes)
-    .map(entry =>
-      join(entry.parentPath, entry.name)
-        .slice(folder.length + 1)
-        .replaceAll('\\', '/'),
-    )
+  const own = (await readdir(folder, { recursive: true }))
+    .filter(path => extname(path) in mediaTypes)
+    .map(path => path.replaceAll('\\', '/'))
   const read = own.map(path => readAsset(path, join(folder, path)))
   const vendored = vendoredFiles.map(path => readAsset(`${vendorFolder}/${path}`, join(packages, path)))
   return new Map(await Promise.all([...read, ...vendored]))

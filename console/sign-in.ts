@@ -24,75 +24,56 @@ export interface ConsoleSignInParts {
 
 const codeBytes = 32
 const lifetimeMs = 5 * 60 * 1000
-/** Wrong codes until the right one is void: 256 bits cannot be guessed, so this only ends the noise. */
-const attemptsMax = 10
-const bodyBytesMax = 1024
 
 /** One answer for a wrong, used or expired code, and for a stranger. */
 const refusal =
   'this code is not valid: it works once, within five minutes of the first start, and only on the machine of the server. Sign in with email and password; a generated password is in the file admin-password of the data folder'
 
 export function openConsoleSignIn({ issueToken, clock = () => performance.now() }: ConsoleSignInParts): ConsoleSignIn {
-  let offered: { readonly digest: Buffer; readonly email: string; readonly endsMs: number; attemptsLeft: number } | undefined
+  let offered: { readonly digest: Buffer; readonly email: string; readonly endsMs: number } | undefined
 
-  /** The email, once, for the right code. */
+  /** The email, once, for the right code, whose 256 bits cannot be guessed. */
   function redeem(code: string): string | undefined {
-    if (offered === undefined) return undefined
-    const { digest, email, endsMs } = offered
-    const isRight = timingSafeEqual(digestOf(code), digest)
-    offered.attemptsLeft--
-    if (isRight || offered.attemptsLeft === 0 || clock() >= endsMs) offered = undefined
-    return isRight && clock() < endsMs ? email : undefined
+    if (offered === undefined || clock() >= offered.endsMs || !timingSafeEqual(digestOf(code), offered.digest)) return undefined
+    const { email } = offered
+    offered = undefined
+    return email
   }
 
   return {
     offer(email) {
       const code = randomBytes(codeBytes).toString('base64url')
-      offered = { digest: digestOf(code), email, endsMs: clock() + lifetimeMs, attemptsLeft: attemptsMax }
+      offered = { digest: digestOf(code), email, endsMs: clock() + lifetimeMs }
       return code
     },
 
     async routes(app) {
-      app.post(
-        '/console/sign-in',
-        {
-          bodyLimit: bodyBytesMax,
-          schema: {
-            tags: ['console'],
-            operationId: 'signInWithCode',
-            summary: 'Exchange the code of the first start for a token',
-            description:
-              'The first start of `./sluice up` on a terminal prints the code. It is valid once, for five minutes, and only from the same machine.',
-            security: [],
-            body: Type.Object(
-              { code: Type.String({ maxLength: 100, examples: ['5oE0cTj1m0o0l0kq3m4w8k6B7x2n9q4h1d5s3f7g0aA'] }) },
-              { title: 'SignInCode', additionalProperties: false },
-            ),
-            response: {
-              201: Type.Object(
-                {
-                  token: Type.String({
-                    examples: ['eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIwZjhhNmU3YyJ9.kHf3v0Yh2b7J5k1XcWq8Zt4Rm6Np9sLd0uEo2aGiBxQ'],
-                  }),
-                },
-                { title: 'Token', description: 'Send it as `Authorization: Bearer <token>`.' },
-              ),
-              ...errorAnswers(...bodyCodes, 'unauthenticated'),
-            },
-          },
+      const code = Type.String({ maxLength: 100, examples: ['5oE0cTj1m0o0l0kq3m4w8k6B7x2n9q4h1d5s3f7g0aA'] })
+      const token = Type.String({ examples: ['eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIwZjhhNmU3YyJ9.kHf3v0Yh2b7J5k1XcWq8Zt4Rm6Np9sLd0uEo2aGiBxQ'] })
+      const schema = {
+        tags: ['console'],
+        operationId: 'signInWithCode',
+        summary: 'Exchange the code of the first start for a token',
+        description:
+          'The first start of `./sluice up` on a terminal prints the code. It is valid once, for five minutes, and only from the same machine.',
+        security: [],
+        body: Type.Object({ code }, { title: 'SignInCode', additionalProperties: false }),
+        response: {
+          201: Type.Object({ token }, { title: 'Token', description: 'Send it as `Authorization: Bearer <token>`.' }),
+          ...errorAnswers(...bodyCodes, 'unauthenticated'),
         },
-        async (request, reply) => {
-          // A stranger uses up no attempt.
-          const email = isLocal(request) ? redeem(request.body.code) : undefined
-          const token = email === undefined ? undefined : await issueToken(email)
-          if (token === undefined) {
-            reply.header('www-authenticate', 'Bearer realm="sluice"')
-            throw new HttpError('unauthenticated', refusal)
-          }
-          request.log.info('signed in with the code of the first start')
-          return reply.code(201).header('cache-control', 'no-store').send({ token })
-        },
-      )
+      }
+      app.post('/console/sign-in', { schema }, async (request, reply) => {
+        // A stranger does not use up the code.
+        const email = isLocal(request) ? redeem(request.body.code) : undefined
+        const token = email === undefined ? undefined : await issueToken(email)
+        if (token === undefined) {
+          reply.header('www-authenticate', 'Bearer realm="sluice"')
+          throw new HttpError('unauthenticated', refusal)
+        }
+        request.log.info('signed in with the code of the first start')
+        return reply.code(201).header('cache-control', 'no-store').send({ token })
+      })
     },
   }
 }
@@ -105,7 +86,5 @@ const forwardingHeaders = ['forwarded', 'x-forwarded-for', 'x-real-ip', 'via']
 
 /** A proxy on this machine connects from a loopback address, too, and may forward strangers. */
 function isLocal(request: FastifyRequest): boolean {
-  const isForwarded = forwardingHeaders.some(name => request.headers[name] !== undefined)
-  const peer = (request.raw.socket.remoteAddress ?? '').replace(/^::ffff:/, '')
-  return !isForwarded && isLoopback(peer) && isLoopback(clientAddressOf(request))
+  return !forwardingHeaders.some(name => request.headers[name] !== undefined) && isLoopback(clientAddressOf(request))
 }

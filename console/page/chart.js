@@ -1,93 +1,89 @@
-// Charts of uPlot that fit their place, in the colours of the page.
+// A chart of uPlot that fits its place, in the colours of the page.
 
 import { html } from 'htm/preact'
 import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
 
-/** @typedef {(css: string) => string} Resolve what a colour such as `var(--accent)` is now, as a canvas understands it */
+/** Seconds since 1970. @typedef {{ from: number, to: number }} Range */
+/** `color`: in CSS, such as `var(--accent)`. @typedef {{ label: import('./elements.js').Children, color: string, isDashed?: boolean }} Line */
+
+/** A line with fewer points shows each. */
+const markedMax = 60
 
 /**
- * Draws into `target` until it is closed, again when the theme or the width changes.
- *
- * @param {HTMLElement} target
- * @param {number} height in pixels
- * @param {(color: Resolve) => Pick<import('uplot').Options, 'series' | 'scales' | 'cursor' | 'bands' | 'hooks'>} optionsOf
- * @param {() => import('uplot').AlignedData} dataOf
+ * @param {{
+ *   label: string, range: Range, data: import('uplot').AlignedData, series: readonly Line[], height?: number, isCount?: boolean,
+ *   onZoom?: (range: Range) => void,
+ * }} props `label` says for screen readers what the chart shows; `data`: times, then the values of each series; `isCount`: from 0 on
  */
-export function openPlot(target, height, optionsOf, dataOf) {
-  /** @type {uPlot | undefined} */
-  let plot
-  const open = () => {
-    plot?.destroy()
-    // uPlot draws on a canvas, which knows no variables: an element says what they are now.
-    const probe = target.appendChild(document.createElement('i'))
-    /** @type {Resolve} */
-    const color = css => {
-      probe.style.color = css
-      return getComputedStyle(probe).color
+export function Chart({ label, range, data, series, height = 160, isCount = false, onZoom }) {
+  const place = useRef(/** @type {HTMLDivElement | null} */ (null))
+  const plot = useRef(/** @type {uPlot | undefined} */ (undefined))
+  const shown = useRef(range)
+  shown.current = range
+  useEffect(() => {
+    const { current: target } = place
+    if (target === null) return undefined
+    // A canvas knows no variables: an element says what they are at the moment, with each drawing.
+    const color = (/** @type {string} */ css) => () => {
+      target.style.color = css
+      return getComputedStyle(target).color
     }
     const axis = {
       stroke: color('var(--quiet)'),
       grid: { stroke: color('var(--line)'), width: 1 },
       ticks: { stroke: color('var(--line)') },
     }
-    const size = { width: target.clientWidth, height }
-    const options = { ...size, legend: { show: false }, axes: [axis, { ...axis, size: 56 }], ...optionsOf(color) }
-    probe.remove()
-    plot = new uPlot(options, dataOf(), target)
+    const line = (/** @type {Line} */ { color: css, isDashed = false }) => ({
+      stroke: color(css),
+      width: 1.5,
+      dash: isDashed ? [8, 3] : [],
+      spanGaps: true,
+      points: {
+        show: (/** @type {uPlot} */ { data }, /** @type {number} */ at) => (data[at] ?? []).filter(Number.isFinite).length < markedMax,
+      },
+    })
+    const opened = new uPlot(
+      {
+        width: target.clientWidth,
+        height,
+        legend: { show: false },
+        axes: [axis, { ...axis, size: 56 }],
+        cursor: { y: false, points: { show: false }, drag: { x: onZoom !== undefined, y: false, setScale: false } },
+        scales: {
+          x: { range: () => [shown.current.from, shown.current.to] },
+          y: { range: (_, low, high) => (isCount ? [0, Math.max(1, high * 1.1)] : paddedRange(low, high)) },
+        },
+        series: [{}, ...series.map(line)],
+        hooks: { setSelect: [zoom] },
+      },
+      data,
+      target,
+    )
+    plot.current = opened
+    const resized = new ResizeObserver(() => opened.setSize({ width: target.clientWidth, height }))
+    resized.observe(target)
+    return () => (resized.disconnect(), opened.destroy())
+  }, [])
+  useEffect(() => plot.current?.setData(data), [data])
+
+  /** @param {uPlot} plot */
+  function zoom(plot) {
+    const { left, width } = plot.select
+    if (width < 2) return
+    plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false)
+    onZoom?.({ from: plot.posToVal(left, 'x'), to: plot.posToVal(left + width, 'x') })
   }
-  open()
-  const resized = new ResizeObserver(() => target.clientWidth > 0 && plot?.setSize({ width: target.clientWidth, height }))
-  resized.observe(target)
-  const theme = matchMedia('(prefers-color-scheme: dark)')
-  theme.addEventListener('change', open)
-  return {
-    draw: () => plot?.setData(dataOf()),
-    close: () => {
-      resized.disconnect()
-      theme.removeEventListener('change', open)
-      plot?.destroy()
-    },
-  }
+
+  return html`<ul class="row plain">
+      ${series.map(({ label, color, isDashed }) => html`<li><span aria-hidden="true" style=${{ color }}>${isDashed ? '┅' : '━'}</span> ${label}</li>`)}
+    </ul>
+    <div ref=${place} role="img" aria-label=${label}></div>`
 }
 
-/**
- * @param {{
- *   label: string, data: import('uplot').AlignedData, height?: number,
- *   series: readonly { name: string, color: '--accent' | '--waiting' | '--bad', dash?: number[] }[],
- * }} props `data`: seconds since 1970, then the values of each series; `label` says for screen readers what the chart shows
- */
-export function Chart({ label, data, series, height = 160 }) {
-  const place = useRef(/** @type {HTMLDivElement | null} */ (null))
-  const plot = useRef(/** @type {ReturnType<typeof openPlot> | undefined} */ (undefined))
-  const latest = useRef(data)
-  latest.current = data
-  useEffect(() => {
-    if (place.current === null) return undefined
-    const range = { min: { pad: 0, soft: 0, mode: /** @type {const} */ (1) }, max: { pad: 0.1, soft: 1, mode: /** @type {const} */ (1) } }
-    /** @param {Resolve} color */
-    const optionsOf = color => ({
-      cursor: { show: false },
-      scales: { y: { range } },
-      series: [
-        {},
-        ...series.map(({ name, color: of, dash }) => ({
-          label: name,
-          stroke: color(`var(${of})`),
-          width: 2,
-          points: { show: false },
-          ...(dash && { dash }),
-        })),
-      ],
-    })
-    plot.current = openPlot(place.current, height, optionsOf, () => latest.current)
-    return plot.current.close
-  }, [])
-  useEffect(() => plot.current?.draw(), [data])
-  return html`<div>
-    <div class="legend" aria-hidden="true">
-      ${series.map(({ name, color, dash }) => html`<span class=${`key ${color.slice(2)} ${dash ? 'dashed' : ''}`}>${name}</span>`)}
-    </div>
-    <div ref=${place} role="img" aria-label=${label}></div>
-  </div>`
+/** Wide enough that ticks differ from each other as doubles. @param {number | null} low @param {number | null} high @returns {[number, number]} */
+function paddedRange(low, high) {
+  if (low === null || high === null) return [0, 1]
+  const pad = Math.max((high - low) * 0.05, Math.abs(low) * 1e-6, Math.abs(high) * 1e-6, 1e-9)
+  return [low - pad, high + pad]
 }

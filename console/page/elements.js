@@ -1,39 +1,20 @@
 // What views are built of. Texts are children of elements, so that nothing that a device or a user wrote is ever read as HTML.
 
 import { html } from 'htm/preact'
-import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
-import { ApiError } from './api.js'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { ApiError, get } from './api.js'
+import { onText, useAction, useLoaded } from './hooks.js'
+import { session } from './session.js'
 
 /** @typedef {import('preact').ComponentChildren} Children */
 
-/**
- * Loads something when its inputs change, and again by `reload`.
- *
- * @template T
- * @param {(signal: AbortSignal) => Promise<T>} load
- * @param {readonly unknown[]} inputs
- * @returns {{ value: T | undefined, error: Error | undefined, isLoading: boolean, reload: () => void }}
- */
-export function useLoaded(load, inputs) {
-  const [state, setState] = useState(/** @type {{ value?: T, error?: Error, isLoading: boolean }} */ ({ isLoading: true }))
-  const [turn, setTurn] = useState(0)
-  useEffect(() => {
-    const stop = new AbortController()
-    setState(state => ({ ...state, isLoading: true }))
-    load(stop.signal).then(
-      value => stop.signal.aborted || setState({ value, isLoading: false }),
-      error => stop.signal.aborted || setState({ error, isLoading: false }),
-    )
-    return () => stop.abort()
-  }, [...inputs, turn])
-  return { value: state.value, error: state.error, isLoading: state.isLoading, reload: useCallback(() => setTurn(turn => turn + 1), []) }
-}
+const namesMax = 2000
 
-/** @param {{ error: unknown }} props `error`: an Error, or undefined for none */
+/** @param {{ error: unknown }} props undefined for none */
 export function Problem({ error }) {
   if (!(error instanceof Error)) return null
   const code = error instanceof ApiError && error.status !== 0 ? `${error.status} ${error.code}` : ''
-  return html`<p class="notice problem" role="alert">${error.message} ${code && html`<small>${code}</small>`}</p>`
+  return html`<p class="notice problem" role="alert">${error.message} <small>${code}</small></p>`
 }
 
 /** @param {{ label: string, hint?: string, problem?: string | undefined, children: Children }} props */
@@ -44,49 +25,45 @@ export function Field({ label, hint, problem, children }) {
   </label>`
 }
 
+/** @param {{ label: string, value: unknown, options: readonly unknown[], titles?: readonly string[], onChange: (text: any) => void }} props */
+export function Choice({ label, value, options, titles = [], onChange }) {
+  return html`<${Field} label=${label}>
+    <select value=${value} onChange=${onText(onChange)}>
+      ${options.map((option, at) => html`<option value=${option}>${titles[at] ?? option}</option>`)}
+    </select>
+  <//>`
+}
+
 /**
  * A button that is busy while its action runs, and shows beside it why the action failed.
  *
  * @param {{ action: () => Promise<unknown>, kind?: 'plain' | 'main' | 'danger', disabled?: boolean, children: Children }} props
  */
 export function Action({ action, kind = 'plain', disabled = false, children }) {
-  const [isBusy, setBusy] = useState(false)
-  const [error, setError] = useState(/** @type {unknown} */ (undefined))
-  const run = async () => {
-    setBusy(true)
-    setError(undefined)
-    try {
-      await action()
-    } catch (error) {
-      setError(error)
-    } finally {
-      setBusy(false)
-    }
-  }
-  return html`<span class="action"
-    ><button type="button" class=${kind} disabled=${disabled || isBusy} aria-busy=${isBusy} onClick=${run}>${children}</button
-    ><${Problem} error=${error}
-  /></span>`
+  const { run, isBusy, error } = useAction(action)
+  return html`<span>
+    <button type="button" class=${kind} disabled=${disabled || isBusy} aria-busy=${isBusy} onClick=${() => run()}>${children}</button>
+    <${Problem} error=${error} />
+  </span>`
 }
 
 /** @param {{ text: string, label?: string }} props */
 export function Copy({ text, label = 'Copy' }) {
   const [outcome, setOutcome] = useState('')
   const copy = async () => {
-    // Browsers have no clipboard for pages over HTTP, other than those of the machine itself.
-    const isCopied = await navigator.clipboard?.writeText(text).then(
-      () => true,
-      () => false,
-    )
-    setOutcome(isCopied ? 'Copied' : 'Not allowed here: select it and copy')
+    try {
+      await navigator.clipboard.writeText(text)
+      setOutcome('Copied')
+    } catch {
+      // Browsers have no clipboard for pages over HTTP, other than those of the machine itself.
+      setOutcome('Not allowed here: select it and copy')
+    }
   }
-  return html`<span class="action"
-    ><button type="button" class="plain" onClick=${copy} onBlur=${() => setOutcome('')}>${label}</button> <span role="status">${outcome}</span></span
-  >`
+  return html`<span><button type="button" onClick=${copy} onBlur=${() => setOutcome('')}>${label}</button> <span role="status">${outcome}</span></span>`
 }
 
 /**
- * A modal dialog; Escape and the backdrop's button close it, and the focus returns to where it was.
+ * A modal dialog; Escape and its button close it, and the focus returns to where it was.
  *
  * @param {{ title: string, onClose: () => void, children: Children }} props
  */
@@ -99,19 +76,16 @@ export function Dialog({ title, onClose, children }) {
     return () => before instanceof HTMLElement && before.focus()
   }, [])
   return html`<dialog ref=${dialog} aria-label=${title} onClose=${onClose}>
-    <header><h2>${title}</h2><button type="button" class="plain" aria-label="Close" onClick=${() => dialog.current?.close()}>✕</button></header>
+    <header class="row"><h2>${title}</h2><button type="button" aria-label="Close" onClick=${() => dialog.current?.close()}>✕</button></header>
     ${children}
   </dialog>`
 }
 
-/**
- * @param {{ caption: string, columns: readonly string[], rows: readonly { key: string, cells: readonly Children[] }[], empty: Children }} props
- */
+/** @param {{ caption: string, columns: readonly Children[], rows: readonly { key: string, cells: readonly Children[] }[], empty: Children }} props */
 export function Table({ caption, columns, rows, empty }) {
-  if (rows.length === 0) return html`<p class="empty">${empty}</p>`
+  if (rows.length === 0) return html`<p class="quiet">${empty}</p>`
   return html`<div class="table" tabindex="0" role="region" aria-label=${caption}>
     <table>
-      <caption class="hidden">${caption}</caption>
       <thead><tr>${columns.map(column => html`<th scope="col">${column}</th>`)}</tr></thead>
       <tbody>${rows.map(({ key, cells }) => html`<tr key=${key}>${cells.map(cell => html`<td>${cell}</td>`)}</tr>`)}</tbody>
     </table>
@@ -124,18 +98,28 @@ export function State({ state, children }) {
   return html`<span class=${`state ${state}`}><span aria-hidden="true">${signs[state]}</span> ${children}</span>`
 }
 
+/** The name of a thing or a channel whose id is known, as a link to its page. @param {{ kind: 'things' | 'channels', id: string }} props */
+export function Named({ kind, id }) {
+  const { names } = session.value
+  const path = `${kind}/${encodeURIComponent(id)}`
+  const { value: name } = useLoaded(() => {
+    const unknown = () => ''
+    const asked = names.get(path) ?? get(path).then(({ name }) => String(name), unknown)
+    if (names.size > namesMax) names.clear()
+    names.set(path, asked)
+    return asked
+  }, [path])
+  return html`<a href=${`#/${path}`} title=${id}>${name || `${id.slice(0, 8)}…`}</a>`
+}
+
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 })
 const short = new Intl.NumberFormat('en', { maximumSignificantDigits: 3 })
 
 /** @param {number} value */
-export function count(value) {
-  return whole.format(value)
-}
+export const count = value => whole.format(value)
 
 /** @param {number} value */
-export function rough(value) {
-  return short.format(value)
-}
+export const rough = value => short.format(value)
 
 /** @param {number} seconds since 1970 */
 export function timeOf(seconds) {

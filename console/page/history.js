@@ -1,96 +1,52 @@
-// What a channel stored in a range of time: its records if they are few, else smallest, mean and largest of buckets.
+// What a channel stored in a range of time: its records if they are few, else the smallest and the largest value of buckets.
 
-import { get } from './api.js'
-import { note, numberOf } from './points.js'
+import { getPage } from './api.js'
+import { push } from './points.js'
 
-/** @typedef {import('./points.js').Range} Range */
-/** @typedef {{ times: number[], low: number[], mid: number[], high: number[], size: number }} Past */
-/** `interval`: length of the buckets in seconds, undefined for records; `isCut`: older ones are missing. @typedef {{ range: Range, interval: number | undefined, of: ReadonlyMap<string, Past>, isCut: boolean }} History */
+/** @typedef {import('./points.js').Points} Points */
+/** @typedef {{ interval: number | undefined, isCut: boolean, of: ReadonlyMap<string, Points> }} History of buckets of so many seconds, else of records */
 
-const pageSize = 1000
 const recordsMax = 10_000
-const bucketsMax = 10_000
 /** In a range, of one series. */
-const bucketsWanted = 200
-const [minute, hour, day] = [60, 3600, 86_400]
-const intervals = [
-  1,
-  2,
-  5,
-  10,
-  15,
-  30,
-  ...[1, 2, 5, 10, 15, 30].map(n => n * minute),
-  ...[1, 2, 3, 6, 12].map(n => n * hour),
-  ...[1, 2, 7, 30].map(n => n * day),
-]
-
-/** Seconds of a bucket. @param {Range} range */
-export function intervalFor({ from, to }) {
-  return intervals.find(interval => interval * bucketsWanted >= to - from) ?? 365 * day
-}
-
-/** In seconds, as the reader takes it. @param {Range} range */
-export function asQuery({ from, to }) {
-  return { from: from.toFixed(3), to: to.toFixed(3) }
-}
+const bucketsMax = 200
 
 /**
  * @param {string} path of the messages
- * @param {Record<string, string>} filter
- * @param {Range} range
+ * @param {Record<string, string>} filter with the range
+ * @param {number} span length of the range in seconds
  * @param {import('./points.js').Store} store gets the series that it did not know
  * @param {AbortSignal} signal
  * @returns {Promise<History>}
  */
-export async function loadHistory(path, filter, range, store, signal) {
-  /** @type {Map<string, Past>} */
+export async function loadHistory(path, filter, span, store, signal) {
+  /** @type {Map<string, Points>} */
   const of = new Map()
-  /** @param {any} record @param {number | undefined} low @param {number} [mid] @param {number} [high] */
-  const add = (record, low, mid = low, high = low, shift = 0) => {
-    const series = store.seriesOf(record)
-    if (series === undefined) return
-    note(series, record)
-    if (low === undefined || mid === undefined || high === undefined) return
-    let past = of.get(series.key)
-    if (past === undefined) of.set(series.key, (past = { times: [], low: [], mid: [], high: [], size: 0 }))
-    past.times.push(record.Time + shift)
-    past.low.push(low)
-    past.mid.push(mid)
-    past.high.push(high)
-    past.size++
-  }
-  const query = { ...filter, ...asQuery(range), limit: pageSize }
-  let page = await get(path, { query, signal })
-  if (page.total_is_lower_bound !== true && page.total <= recordsMax) {
-    for (;;) {
-      for (const record of page.messages) add(record, numberOf(record))
-      if (page.next_cursor === undefined) return { range, interval: undefined, of, isCut: false }
-      page = await get(path, { query: { ...query, cursor: page.next_cursor, count: 'none' }, signal })
+  /** Page by page. @param {Record<string, string>} query @param {number} shift of the times */
+  const load = async (query, shift) => {
+    /** @type {Record<string, string> | undefined} */
+    let next = { ...filter, ...query, limit: '1000' }
+    for (let loaded = 0; next !== undefined; ) {
+      if (loaded >= recordsMax) return true
+      const page = await getPage(path, next, signal)
+      for (const record of page.messages) {
+        const series = store.seriesOf(record)
+        if (series === undefined) continue
+        const points = of.get(series.key) ?? { times: [], values: [] }
+        of.set(series.key, points)
+        push(points, { ...record, Time: record.Time + shift })
+      }
+      loaded += page.messages.length
+      next = page.next
     }
+    return false
   }
 
-  const interval = intervalFor(range)
-  const buckets = async (/** @type {string} */ aggregation) => {
-    /** @type {any[]} */
-    const all = []
-    for (;;) {
-      const { messages } = await get(path, {
-        query: { ...query, aggregation, interval: `${interval}s`, offset: all.length, count: 'none' },
-        signal,
-      })
-      all.push(...messages)
-      if (messages.length < pageSize || all.length >= bucketsMax) return all
-    }
-  }
-  const [low, mid, high] = await Promise.all(['min', 'avg', 'max'].map(buckets))
-  const keyOf = (/** @type {any} */ { Publisher, Subtopic, Name, Unit, Time }) => JSON.stringify([Publisher, Subtopic, Name, Unit, Time])
-  const values = (/** @type {any[]} */ all) => new Map(all.map(bucket => [keyOf(bucket), Number(bucket.Value)]))
-  const [lows, highs] = [values(low ?? []), values(high ?? [])]
-  for (const bucket of mid ?? []) {
-    const key = keyOf(bucket)
-    // New records may come between the three requests.
-    add(bucket, lows.get(key) ?? bucket.Value, bucket.Value, highs.get(key) ?? bucket.Value, interval / 2)
-  }
-  return { range, interval, of, isCut: (mid ?? []).length >= bucketsMax }
+  const { total = Infinity, total_is_lower_bound: isMore = false } = await getPage(path, { ...filter, limit: '1' }, signal)
+  if (!isMore && total <= recordsMax) return { interval: undefined, isCut: await load({}, 0), of }
+  const interval = Math.max(1, Math.ceil(span / bucketsMax))
+  const cut = await Promise.all([
+    load({ aggregation: 'min', interval: `${interval}s` }, interval / 3),
+    load({ aggregation: 'max', interval: `${interval}s` }, (interval * 2) / 3),
+  ])
+  return { interval, isCut: cut.includes(true), of }
 }

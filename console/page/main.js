@@ -3,23 +3,44 @@
 import { html, render } from 'htm/preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { ApiError, get } from './api.js'
-import { Action, Problem, useLoaded } from './elements.js'
+import { Action, Copy, Problem } from './elements.js'
+import { useLoaded } from './hooks.js'
 import { session } from './session.js'
+import { DeadLetters } from './views/dead-letters.js'
+import { BreakSomething } from './views/demo.js'
+import { Entities } from './views/entity.js'
+import { Explorer } from './views/explorer.js'
+import { Live } from './views/live.js'
+import { Overview } from './views/overview.js'
 import { SignIn } from './views/sign-in.js'
-import { views } from './views/views.js'
 
 /** @typedef {import('./session.js').Home} Home */
+/**
+ * `needs`: a service of this process, of which the writer's is for administrators; `link`: one of the home page.
+ *
+ * @typedef {{ path: string, title: string, view: import('preact').ComponentType<ViewProps>, needs: string, link?: string }} View
+ */
+/** @typedef {import('./session.js').ViewProps} ViewProps */
 
-/** @returns {string[]} `#/channels/<id>/live` as `['channels', '<id>', 'live']` */
-function addressed() {
-  const parts = location.hash.replace(/^#\/?/, '').split('/')
-  return parts.filter(part => part !== '').map(part => (/^(?:[^%]|%[0-9a-f]{2})*$/i.test(part) ? decodeURIComponent(part) : part))
-}
+/** In the order of the navigation. @type {readonly View[]} */
+const views = [
+  { path: 'overview', title: 'Overview', view: Overview, needs: 'writer', link: 'overview' },
+  { path: 'things', title: 'Things', view: Entities, needs: 'control plane' },
+  { path: 'channels', title: 'Channels', view: Entities, needs: 'control plane' },
+  { path: 'live', title: 'Live', view: Live, needs: 'reader' },
+  { path: 'explorer', title: 'Explorer', view: Explorer, needs: 'reader' },
+  { path: 'dead-letters', title: 'Dead letters', view: DeadLetters, needs: 'writer' },
+  { path: 'break', title: 'Break something', view: BreakSomething, needs: 'writer', link: 'demo' },
+]
+
+/** `#/channels/<id>` as `['channels', '<id>']` */
+const addressed = () => [...(location.hash.match(/[^#/]+/g) ?? [])]
 
 /** The code of a sign-in link, which leaves the address at once: not in the history, nor for the next person at this screen. */
 function takeCode() {
-  const code = /^#\/sign-in\/(.+)$/.exec(location.hash)?.[1]
-  if (code !== undefined) history.replaceState(null, '', location.pathname)
+  const [view, code] = addressed()
+  if (view !== 'sign-in') return undefined
+  history.replaceState(null, '', location.pathname)
   return code
 }
 
@@ -28,62 +49,66 @@ function Page() {
   const [route, setRoute] = useState(addressed)
   const [who, setWho] = useState(session.value)
   useEffect(() => {
-    const follow = () => {
+    addEventListener('hashchange', () => {
       setCode(takeCode())
       setRoute(addressed())
-    }
-    addEventListener('hashchange', follow)
-    const stop = session.onChange(() => {
+    })
+    session.onChange = () => {
       setCode(undefined)
       setWho(session.value)
-    })
-    return () => (removeEventListener('hashchange', follow), stop())
+    }
   }, [])
-  const home = useLoaded(signal => get('.', { signal, withoutToken: true }), [])
-  const { token } = who
-  if (home.value === undefined) {
-    return home.isLoading
-      ? null
-      : html`<main><${Problem} error=${home.error} /><${Action} action=${async () => home.reload()}>Try again<//></main>`
-  }
-  if (token === undefined || code !== undefined) return html`<${SignIn} key=${code} home=${home.value} code=${code} />`
-  return html`<${SignedIn} key=${token} home=${home.value} who=${who} route=${route} />`
+  const home = useLoaded(signal => get('.', { signal }), [])
+  if (home.error) return html`<main><${Failure} loaded=${home} /></main>`
+  if (home.value === undefined) return null
+  if (who.token === undefined || code !== undefined) return html`<${SignIn} key=${code} home=${home.value} code=${code} />`
+  return html`<${SignedIn} key=${who.token} home=${home.value} who=${who} route=${route} />`
 }
 
 /** @param {{ home: Home, who: import('./session.js').Session, route: string[] }} props */
 function SignedIn({ home, who, route }) {
   const recognised = useLoaded(signal => recognise(home, signal), [])
-  const offered = views.filter(view => view.isOffered(home, who))
-  const current = route.length === 0 ? offered[0] : offered.find(({ path }) => path === route[0])
+  const isServed = (/** @type {View} */ { needs }) => home.services.some(service => service.startsWith(needs))
+  const isAllowed = (/** @type {View} */ { needs }) => needs !== 'writer' || who.isAdministrator
+  const offered = views.filter(view => isServed(view) && isAllowed(view) && (view.link === undefined || view.link in home.links))
+  const [path = offered[0]?.path, ...rest] = route
+  const current = offered.find(view => view.path === path)
   const isFirst = useRef(true)
-  const address = route.join('/')
+  const title = current?.title ?? 'Not found'
   useEffect(() => {
-    document.title = `${current?.title ?? 'Not found'} · Sluice`
+    document.title = `${title} · Sluice`
+  }, [title])
+  useEffect(() => {
     // As after loading another page: the keyboard continues in the content, and screen readers start there.
     if (!isFirst.current) document.getElementById('content')?.focus()
     isFirst.current = false
-  }, [address])
+  }, [route])
 
   if (recognised.isLoading) return null
-  return html`<a class="hidden skip" href="#content" onClick=${toContent}>Skip to the content</a>
-    <header class="bar">
-      <a href="#/" class="brand"><img src="console/icon.svg" alt="" width="24" height="24" /> Sluice</a>
-      <nav aria-label="Views">
+  return html`<header class="row bar">
+      <a href="#content" onClick=${toContent}>Skip to the content</a>
+      <a href="#/" class="row"><img src="console/icon.svg" alt="" width="24" height="24" /> Sluice</a>
+      <nav class="row" aria-label="Views">
         ${offered.map(({ path, title }) => html`<a href=${`#/${path}`} aria-current=${current?.path === path ? 'page' : undefined}>${title}</a>`)}
       </nav>
-      <span class="who">${who.user?.email} <button type="button" class="plain" onClick=${() => session.endEverywhere()}>Sign out</button></span>
+      ${who.user && html`<span>${who.user.email} <${Copy} text=${who.user.id} label="Copy your id" /></span>`}
+      <button type="button" onClick=${() => session.endEverywhere()}>Sign out</button>
     </header>
     <main id="content" tabindex="-1">
-      <${Problem} error=${recognised.error} />
-      ${recognised.error && html`<${Action} action=${async () => recognised.reload()}>Try again<//>`}
-      <h1>${current?.title ?? 'Not found'}</h1>
+      <${Failure} loaded=${recognised} />
+      <h1>${title}</h1>
       ${
-        current === undefined
-          ? html`<p>${offered.length === 0 ? 'This process serves nothing that the console shows.' : 'There is no such page for you here.'}</p>`
-          : html`<${current.view} key=${current.path} route=${route.slice(1)} home=${home} session=${who} />`
+        current
+          ? html`<${current.view} key=${path} path=${path} route=${rest} home=${home} session=${who} />`
+          : html`<p>There is no such page for you here.</p>`
       }
     </main>
-    <footer>Sluice ${home.version} · <a href="docs">API</a> · <a href="health">health</a></footer>`
+    <footer class="quiet">Sluice ${home.version} · <a href="docs">API</a> · <a href="health">health</a></footer>`
+}
+
+/** @param {{ loaded: ReturnType<typeof useLoaded> }} props */
+function Failure({ loaded: { error, reload } }) {
+  return error ? html`<${Problem} error=${error} /><${Action} action=${async () => reload()}>Try again<//>` : null
 }
 
 /** @param {MouseEvent} event */
@@ -100,8 +125,7 @@ function toContent(event) {
  */
 async function recognise({ services }, signal) {
   if (!services.includes('control plane')) return
-  const { id, email } = await get('users/profile', { signal })
-  // Everybody else's answer is 403.
+  const user = await get('users/profile', { signal })
   const isAdministrator = await get('audit', { query: { limit: 1 }, signal }).then(
     () => true,
     error => {
@@ -109,8 +133,7 @@ async function recognise({ services }, signal) {
       throw error
     },
   )
-  session.recognise({ user: { id, email }, isAdministrator })
+  session.change({ user, isAdministrator })
 }
 
-const root = document.getElementById('page')
-if (root !== null) render(html`<${Page} />`, root)
+render(html`<${Page} />`, /** @type {HTMLElement} */ (document.getElementById('page')))

@@ -1,126 +1,101 @@
-// Points of series in bounded memory, and the columns of a chart made of them.
+// Points of a channel's series in bounded memory, and the columns of a chart made of them.
 
-/** @typedef {import('./views/overview.js').DeviceRecord & { Publisher: string, Subtopic: string, Name: string, Time: number }} SenmlRecord */
-/** Points in any order; `low`, `mid` and `high` are the same but for buckets. @typedef {{ times: ArrayLike<any>, low: ArrayLike<any>, mid: ArrayLike<any>, high: ArrayLike<any>, size: number }} Points */
-/** @typedef {{ key: string, place: number, publisher: string, subtopic: string, name: string, unit: string, newest: { time: number, text: string }, ring: Ring }} Series */
-/** @typedef {ReturnType<typeof openRing>} Ring */
-/** Seconds since 1970. @typedef {{ from: number, to: number }} Range */
+/**
+ * @typedef {{
+ *   Publisher: string, Subtopic: string, Name: string, Time: number, Unit?: string, Value?: number, StringValue?: string, BoolValue?: boolean,
+ *   DataValue?: string, Sum?: number,
+ * }} SenmlRecord
+ */
+/** In any order. @typedef {{ times: number[], values: number[] }} Points */
+/**
+ * @typedef {{
+ *   key: string, place: number, publisher: string, subtopic: string, name: string, unit: string, newest: { time: number, text: string }, live: Points,
+ * }} Series
+ */
+/** @typedef {ReturnType<typeof openStore>} Store */
 
 export const seriesMax = 32
-/** Points of one series. */
-export const ringMax = 65_536
-const ringMin = 256
+/** Of one series. */
+export const pointsMax = 65_536
 const textMax = 200
 /** Of numbers in a chart, so that no range overflows a double. */
 const magnitudeMax = 1e300
 
-/** The newest points of one series: it grows up to `max`, then the oldest are overwritten. */
-export function openRing(max = ringMax) {
-  let times = new Float64Array(ringMin)
-  let values = new Float64Array(ringMin)
-  let pushed = 0
-  return {
-    /** @param {number} time @param {number} value */
-    push(time, value) {
-      if (pushed === times.length && pushed < max) {
-        const [oldTimes, oldValues, size] = [times, values, Math.min(max, pushed * 2)]
-        times = new Float64Array(size)
-        values = new Float64Array(size)
-        times.set(oldTimes)
-        values.set(oldValues)
-      }
-      times[pushed % times.length] = time
-      values[pushed % values.length] = Math.max(-magnitudeMax, Math.min(magnitudeMax, value))
-      pushed++
-    },
-    /** @returns {Points} */
-    points: () => ({ times, low: values, mid: values, high: values, size: Math.min(pushed, times.length) }),
-    /** The time of the oldest point since which none was overwritten; -Infinity if all are here. */
-    completeSince: () => (pushed <= times.length ? -Infinity : /** @type {number} */ (times[pushed % times.length])),
-  }
-}
-
-/** @typedef {ReturnType<typeof openStore>} Store */
-
 /** The series of a channel, by publisher, subtopic, name and unit. */
 export function openStore() {
-  /** @type {Map<string, Series>} */
-  const series = new Map()
   const store = {
-    series,
+    /** @type {Map<string, Series>} */
+    series: new Map(),
     /** Numbers and booleans that came. */
     points: 0,
     /** Records of series beyond the first ones. */
     leftOut: 0,
     newestTime: -Infinity,
-    /** @param {SenmlRecord} record @returns {Series | undefined} undefined if there are too many */
-    seriesOf({ Publisher: publisher, Subtopic: subtopic, Name: name, Unit: unit = '' }) {
+    /** How often points were dropped or missed that are stored. */
+    gaps: 0,
+
+    /** The series of a record, which may become its newest. @param {SenmlRecord} record @returns {Series | undefined} undefined if there are too many */
+    seriesOf({ Publisher: publisher, Subtopic: subtopic, Name: name, Unit: unit = '', Time: time, ...values }) {
       const key = JSON.stringify([publisher, subtopic, name, unit])
-      let found = series.get(key)
-      if (found === undefined && series.size < seriesMax) {
-        found = { key, place: series.size, publisher, subtopic, name, unit, newest: { time: -Infinity, text: '' }, ring: openRing() }
-        series.set(key, found)
+      let found = store.series.get(key)
+      if (found === undefined) {
+        if (store.series.size === seriesMax) return undefined
+        const place = store.series.size
+        found = { key, place, publisher, subtopic, name, unit, newest: { time: -Infinity, text: '' }, live: { times: [], values: [] } }
+        store.series.set(key, found)
       }
+      const { Value, StringValue, BoolValue, DataValue, Sum } = values
+      const text = String(Value ?? StringValue ?? BoolValue ?? DataValue ?? `sum ${Sum}`)
+      if (time >= found.newest.time) found.newest = { time, text: text.slice(0, textMax) }
       return found
     },
-    /** @param {SenmlRecord} record */
+
+    /** @param {SenmlRecord} record that is new */
     add(record) {
-      const found = store.seriesOf(record)
-      if (found === undefined) {
+      const live = store.seriesOf(record)?.live
+      if (live === undefined) {
         store.leftOut++
         return
       }
-      note(found, record)
-      const value = numberOf(record)
-      if (value === undefined) return
-      found.ring.push(record.Time, value)
+      if (!push(live, record)) return
       store.points++
       store.newestTime = Math.max(store.newestTime, record.Time)
+      if (live.times.length <= pointsMax) return
+      live.times.splice(0, pointsMax / 2)
+      live.values.splice(0, pointsMax / 2)
+      store.gaps++
     },
-    completeSince: () => Math.max(...[...series.values()].map(({ ring }) => ring.completeSince())),
   }
   return store
 }
 
-/** The number that a chart shows; of a boolean 0 or 1. @param {SenmlRecord} record */
-export function numberOf({ Value, BoolValue }) {
-  return Value ?? (BoolValue === undefined ? undefined : Number(BoolValue))
-}
-
-/** Remembers the value, if it is the newest. @param {Series} series @param {SenmlRecord} record */
-export function note(series, record) {
-  const { Time: time, Value, StringValue, BoolValue, DataValue, Sum } = record
-  if (time < series.newest.time) return
-  const text = Value ?? StringValue ?? BoolValue ?? DataValue ?? (Sum === undefined ? '' : `sum ${Sum}`)
-  series.newest = { time, text: String(text).slice(0, textMax) }
+/** Adds a number, or a boolean as 0 or 1. @param {Points} points @param {SenmlRecord} record @returns {boolean} false for any other value */
+export function push({ times, values }, { Time, Value, BoolValue }) {
+  const value = Value ?? (BoolValue === undefined ? undefined : Number(BoolValue))
+  if (value === undefined) return false
+  times.push(Time)
+  values.push(Math.max(-magnitudeMax, Math.min(magnitudeMax, value)))
+  return true
 }
 
 /**
- * Smallest, mean and largest value in each of `number` columns of a range, null where there is none: all that a screen of that many pixels shows.
+ * Smallest and largest value in each of `number` columns of a range, in turn, null where there is none: all that a screen of that many pixels shows.
  *
  * @param {readonly Points[]} sources
- * @param {Range} range
+ * @param {import('./chart.js').Range} range
  * @param {number} number
  */
 export function columnsOf(sources, { from, to }, number) {
-  const empty = () => Array.from({ length: number }, () => /** @type {any} */ (null))
-  const [low, mid, high, counts] = [empty(), empty(), empty(), /** @type {any} */ (new Uint32Array(number))]
+  const columns = Array.from({ length: 2 * number }, () => /** @type {number | null} */ (null))
   const scale = number / (to - from)
-  for (const { times, low: lows, mid: mids, high: highs, size } of sources) {
-    for (let at = 0; at < size; at++) {
-      const column = Math.floor((times[at] - from) * scale)
-      if (!(column >= 0 && column < number)) continue
-      const count = ++counts[column]
-      if (count === 1) {
-        low[column] = lows[at]
-        mid[column] = mids[at]
-        high[column] = highs[at]
-      } else {
-        if (lows[at] < low[column]) low[column] = lows[at]
-        if (highs[at] > high[column]) high[column] = highs[at]
-        mid[column] += (mids[at] - mid[column]) / count
-      }
+  for (const { times, values } of sources) {
+    for (let at = 0; at < times.length; at++) {
+      const [time, value] = [times[at] ?? NaN, values[at] ?? NaN]
+      const low = 2 * Math.floor((time - from) * scale)
+      if (!(low >= 0 && low < columns.length)) continue
+      columns[low] = Math.min(columns[low] ?? value, value)
+      columns[low + 1] = Math.max(columns[low + 1] ?? value, value)
     }
   }
-  return { low, mid, high }
+  return columns
 }

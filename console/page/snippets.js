@@ -1,13 +1,8 @@
 // Commands and programs that publish one message as a thing: for a shell, Python, Node and Arduino, with SenML and with JSON.
 
-/** @typedef {'curl' | 'Python' | 'Node' | 'Arduino'} Language */
-/** @typedef {'SenML' | 'JSON'} Format */
-/** @typedef {{ base: string, channel: string, key: string, format: Format }} Publication `base`: an address without a slash at its end */
-
-/** @type {readonly Language[]} */
-export const languages = ['curl', 'Python', 'Node', 'Arduino']
-/** @type {readonly Format[]} */
-export const formats = ['SenML', 'JSON']
+/** @typedef {keyof typeof programs} Language */
+/** @typedef {keyof typeof payloads} Format */
+/** @typedef {{ url: string, key: string, type: string, text: string }} Publication */
 
 const payloads = {
   SenML: { type: 'application/senml+json', path: '', text: '[{"bn":"sensor:","n":"temperature","u":"Cel","v":21.5}]' },
@@ -15,27 +10,14 @@ const payloads = {
   JSON: { type: 'application/json', path: '/climate', text: '{"temperature":21.5,"humidity":48}' },
 }
 
-/**
- * @param {Language} language
- * @param {Publication} publication
- * @returns {string}
- */
-export function snippet(language, { base, channel, key, format }) {
-  const { type, path, text } = payloads[format]
-  return writers[language]({ url: `${base}/channels/${channel}/messages${path}`, key, type, text })
-}
-
-/** @typedef {(request: { url: string, key: string, type: string, text: string }) => string} Writer */
-
-/** @type {Readonly<Record<Language, Writer>>} */
-const writers = {
-  curl: ({ url, key, type, text }) => `curl -sS -i ${shell(url)} \\
+const programs = {
+  curl: (/** @type {Publication} */ { url, key, type, text }) => `curl -sS -i ${shell(url)} \\
   -H ${shell(`Authorization: Thing ${key}`)} \\
   -H ${shell(`Content-Type: ${type}`)} \\
   -d ${shell(text)}
 `,
 
-  Python: ({ url, key, type, text }) => `from urllib.error import HTTPError
+  Python: (/** @type {Publication} */ { url, key, type, text }) => `from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 request = Request(
@@ -53,7 +35,7 @@ except HTTPError as error:
     print(error.code, error.read().decode())
 `,
 
-  Node: ({ url, key, type, text }) => `const response = await fetch(${literal(url)}, {
+  Node: (/** @type {Publication} */ { url, key, type, text }) => `const response = await fetch(${literal(url)}, {
   method: 'POST',
   headers: {
     Authorization: ${literal(`Thing ${key}`)},
@@ -64,7 +46,7 @@ except HTTPError as error:
 console.log(response.status, await response.text())
 `,
 
-  Arduino: ({ url, key, type, text }) => `// ESP32: fill in the network.
+  Arduino: (/** @type {Publication} */ { url, key, type, text }) => `// ESP32: fill in the network.
 #include <HTTPClient.h>
 #include <WiFi.h>
 ${url.startsWith('https:') ? '#include <WiFiClientSecure.h>\n\nWiFiClientSecure client;' : '\nWiFiClient client;'}
@@ -86,6 +68,18 @@ void loop() {
   delay(10000);
 }
 `,
+}
+
+export const languages = /** @type {Language[]} */ (Object.keys(programs))
+export const formats = /** @type {Format[]} */ (Object.keys(payloads))
+
+/**
+ * @param {Language} language
+ * @param {{ base: string, channel: string, key: string, format: Format }} publication `base`: an address without a slash at its end
+ */
+export function snippet(language, { base, channel, key, format }) {
+  const { type, path, text } = payloads[format]
+  return programs[language]({ url: `${base}/channels/${channel}/messages${path}`, key, type, text })
 }
 
 /** Of Python and JavaScript. @param {string} text */

@@ -66,6 +66,7 @@ describeUnlessMissing("the console's charts", missingChromium(), () => {
     const sent = recordsOfPack * seconds * packsEachSecond
     await expect.poll(() => charts.getAttribute('data-points'), { timeout: 60_000 }).toBe(String(sent))
     expect(Number(await charts.getAttribute('data-frames'))).toBeGreaterThan(0)
+    await page.getByRole('img', { name: 'Chart of sensor-0' }).locator('canvas').waitFor()
     await page.getByText(`${sent.toLocaleString('en')} points`).waitFor()
     expect(await page.getByRole('row').count()).toBe(1 + series)
   })

@@ -63,22 +63,22 @@ describeUnlessMissing('the console', missingChromium(), () => {
     expect(await page.evaluate('sessionStorage.length')).toBe(0)
   })
 
-  test('shows an administrator what comes in as it happens, and everyone else health and what is theirs', async () => {
+  test('shows an administrator what comes in as it happens, and everyone else what is theirs', async () => {
     const site = await makeSite(platform.url)
     await using chief = await visitAs(administrator)
-    const received = chief.page.locator('.ledger dd').first()
+    const received = chief.page.locator('dl dd').first()
     await received.waitFor()
     const before = Number((await received.innerText()).replaceAll(',', ''))
     await expectStatus(publish(platform.url, site, [{ n: 'attic:temperature', u: 'Cel', v: 21.5 }], 'attic'), 202)
-    await chief.page.getByText('attic:temperature = 21.5 Cel').waitFor()
+    await chief.page.getByText('[{"n":"attic:temperature","u":"Cel","v":21.5}]').waitFor()
     await expect.poll(async () => Number((await received.innerText()).replaceAll(',', ''))).toBeGreaterThan(before)
     await chief.page.getByText('adds up').waitFor()
     await chief.page.getByText('writer: ● running').waitFor()
 
     await using gardener = await visitAs(user)
-    await gardener.page.getByText('writer: ● works').waitFor()
-    await gardener.page.getByText('0 things').waitFor()
-    expect(await gardener.page.getByRole('navigation').innerText()).not.toContain('Dead letters')
+    await gardener.page.getByText('There are no things yet.').waitFor()
+    const offered = await gardener.page.getByRole('navigation').innerText()
+    for (const view of ['Overview', 'Dead letters', 'Break something']) expect(offered).not.toContain(view)
   })
 
   test('creates things and channels, connects them by ticking, shows a key, shares, disconnects and deletes', async () => {
@@ -89,8 +89,7 @@ describeUnlessMissing('the console', missingChromium(), () => {
     await button('Create channels').click()
     await dialog.getByLabel('Names').fill('greenhouse\nshed')
     await dialog.getByRole('button', { name: 'Create 2 channels' }).click()
-    await dialog.getByText('2 channels created').waitFor()
-    await page.keyboard.press('Escape')
+    await page.getByText('2 channels ticked').waitFor()
     await page.getByRole('link', { name: 'greenhouse' }).waitFor()
 
     await visitor.go('#/things')
@@ -98,10 +97,12 @@ describeUnlessMissing('the console', missingChromium(), () => {
     await dialog.getByLabel('Names').fill('pump')
     await dialog.getByLabel('How many').fill('25')
     await dialog.getByRole('button', { name: 'Create 25 things' }).click()
-    await dialog.getByRole('button', { name: /^Copy/ }).click()
-    await dialog.getByText('Copied').waitFor()
-    expect(String(await page.evaluate('navigator.clipboard.readText()')).split('\n')).toHaveLength(25)
-    await dialog.getByRole('button', { name: 'Close' }).click()
+    await page.getByText('25 things ticked').waitFor()
+    await button('Copy ids, names and keys').click()
+    await page.getByText('Copied').waitFor()
+    expect(String(await page.evaluate('navigator.clipboard.readText()')).split('\n')).toEqual(
+      Array.from({ length: 25 }, (_, at) => expect.stringMatching(new RegExp(`^[\\w-]{36}\tpump-${at + 1}\t.+`)) as unknown),
+    )
     await page.getByText('1 to 20 of 25').waitFor()
     await button('Next').click()
     await page.getByRole('link', { name: 'pump-25' }).waitFor()
@@ -145,14 +146,14 @@ describeUnlessMissing('the console', missingChromium(), () => {
     await page.getByText('Waiting for the first message of this thing…').waitFor()
 
     for (const format of ['SenML', 'JSON']) {
-      await page.getByRole('radio', { name: format }).check()
+      await page.getByLabel('Format').selectOption(format)
       for (const [language, command] of Object.entries(interpreters)) {
-        await page.getByRole('radio', { name: language }).check()
+        await page.getByLabel('Language').selectOption(language)
         const [, id] = /\b202\b[^]*"id":"([^"]+)"/.exec(await outputOf(command, await page.locator('pre.snippet').innerText())) ?? []
         await lineWith(page, 'good', `Stored: ${id}`)
       }
     }
-    await page.getByRole('radio', { name: 'Arduino' }).check()
+    await page.getByLabel('Language').selectOption('Arduino')
     expect(await page.locator('pre.snippet').innerText()).toContain(`"Thing ${site.key}"`)
 
     await publish(platform.url, site, '[{"n":"a","v":1,"vs":"two"}]')
@@ -206,7 +207,7 @@ describeUnlessMissing('the console', missingChromium(), () => {
     await press('Continue')
     await expect.poll(() => page.locator('.charts').getAttribute('data-points')).toBe('3')
 
-    await page.getByLabel('Length of the range').selectOption({ label: '1 hour' })
+    await page.getByLabel('Length of the range').selectOption('1 hour')
     await chart('level').waitFor()
     await row('level').getByText('29', { exact: true }).waitFor()
     const before = await page.locator('time').first().getAttribute('datetime')
@@ -226,7 +227,7 @@ describeUnlessMissing('the console', missingChromium(), () => {
     expect(addresses.filter(address => address.includes(site.owner.slice('Bearer '.length)))).toEqual([])
   })
 
-  test('averages what is stored once there is too much of it', async () => {
+  test('shows the smallest and the largest value of buckets once too much is stored', async () => {
     const [visitor, site] = await Promise.all([visitAs(administrator), makeSiteOf(administrator)])
     await using _ = visitor
     const now = Date.now() / 1000
@@ -236,8 +237,8 @@ describeUnlessMissing('the console', missingChromium(), () => {
     }
     await readUntil(platform.url, site, 11_000)
     await visitor.go(`#/live/${site.channel}`)
-    await visitor.page.getByLabel('Length of the range').selectOption({ label: '1 hour' })
-    await visitor.page.getByText('Stored points in buckets of 30 seconds').waitFor()
+    await visitor.page.getByLabel('Length of the range').selectOption('1 hour')
+    await visitor.page.getByText('Stored: smallest and largest of each 18 seconds').waitFor()
     await visitor.page.getByRole('img', { name: 'Chart of level.' }).waitFor()
   })
 
@@ -256,7 +257,7 @@ describeUnlessMissing('the console', missingChromium(), () => {
       ),
       202,
     )
-    const document = { authorization: site.device, type: 'application/json', body: '{"engine":{"speed":12345678901234567}}' }
+    const document = { authorization: site.device, type: 'application/json', body: '{"engine":{"speed":1200}}' }
     await expectStatus(call(platform.url, 'POST', `/channels/${site.channel}/messages/yard/engine`, document), 202)
     await readUntil(platform.url, site, 3)
     await visitor.go(`#/explorer/${site.channel}`)
@@ -265,39 +266,39 @@ describeUnlessMissing('the console', missingChromium(), () => {
       await page.locator('#found-subtopic option').evaluateAll(options => options.map(option => option.getAttribute('value'))),
     ).toEqual(['tank'])
 
-    await page.getByLabel('Limit').fill('2')
-    await page.getByLabel('Interval').fill('often')
-    await page.getByLabel('Comparator').selectOption('ge')
+    const field = (name: string) => page.locator(`[name=${name}]`)
+    const problemOf = (name: string) => page.locator('.field', { has: field(name) }).getByRole('alert')
+    await field('limit').fill('2')
+    await field('interval').fill('often')
+    await field('comparator').selectOption('ge')
     await read()
-    await page.locator('.field', { hasText: 'Interval' }).getByRole('alert').getByText('is not allowed').waitFor()
+    await problemOf('interval').getByText('is not allowed').waitFor()
     expect(await page.evaluate('document.activeElement.value')).toBe('often')
-    await page.getByLabel('Interval').fill('')
+    await field('interval').fill('')
     await read()
-    await page.locator('.field', { hasText: 'Comparator' }).getByRole('alert').getByText('needs v').waitFor()
-    await page.getByLabel('Number').fill('0')
+    await problemOf('comparator').getByText('needs v').waitFor()
+    await field('v').fill('0')
     await read()
     await page.getByText('2 records of 3').waitFor()
     expect(await curl()).toBe(
-      `curl -H "Authorization: Bearer $TOKEN" '${platform.url}/channels/${site.channel}/messages?limit=2&comparator=ge&v=0'`,
+      `curl -H "Authorization: Bearer $TOKEN" '${platform.url}/channels/${site.channel}/messages?limit=2&v=0&comparator=ge'`,
     )
     await page.getByRole('button', { name: 'Next page' }).click()
     await page.getByRole('cell', { name: 'level-1' }).waitFor()
     const same = await outputOf(['sh'], `TOKEN='${site.owner.slice('Bearer '.length)}'\n${await curl()}`)
     expect(same).toContain('"Name":"level-1"')
-    await page.getByLabel('without a subtopic').check()
+    await field('subtopic').fill('""')
     await read()
     await page.getByText('No record matches.').waitFor()
 
     await page.getByRole('button', { name: 'Clear' }).click()
-    await page.getByLabel('Format').fill('engine')
-    await page.getByRole('button', { name: 'Add a field of the payload' }).click()
-    await page.getByLabel('Path in the payload').fill('engine.speed')
-    await page.getByLabel('Its value').fill('12345678901234567')
+    await field('format').fill('engine')
+    await field('payload').fill('engine.speed=1200')
     await read()
-    await page.getByRole('cell', { name: '{"engine":{"speed":12345678901234567}}' }).waitFor()
-    await page.getByLabel('Path in the payload').fill('engine..speed')
+    await page.getByRole('cell', { name: '{"engine":{"speed":1200}}' }).waitFor()
+    await field('payload').fill('engine..speed=1200')
     await read()
-    await page.locator('.field', { hasText: 'Path in the payload' }).getByRole('alert').waitFor()
+    await problemOf('payload').waitFor()
   })
 
   test('shows dead letters by rule, in text and hex, what a replay would do, and drops them', async () => {
@@ -316,7 +317,7 @@ describeUnlessMissing('the console', missingChromium(), () => {
       .toBe(1)
     await page.getByRole('link', { name: id }).click()
     await page.getByText('[{"n":"no unit","v":1}]').waitFor()
-    await page.getByText('00000000  5b 7b 22 6e 22 3a 22 6e 6f 20').waitFor()
+    await page.getByText('5b 7b 22 6e 22 3a 22 6e 6f 20').waitFor()
     const asked = page.waitForRequest('**/admin/dead-letters/replay')
     await page.getByRole('button', { name: 'Replay' }).click()
     expect((await asked).postDataJSON()).toEqual({ ids: [id], dry_run: true })
@@ -334,17 +335,17 @@ describeUnlessMissing('the console', missingChromium(), () => {
     const { page } = visitor
     const press = (name: string): Promise<void> => page.getByRole('button', { name }).click()
     await press('Start a load')
-    await page.getByText(/^Load: \d.* messages a second/).waitFor()
+    await page.getByText('The load started.').waitFor()
     await press('Kill the writer')
     await page.getByText('The writer was killed, and starts again.').waitFor()
     await press('Publish poison')
-    await page.getByText('10 messages were published that cannot be decoded.').waitFor()
+    await page.getByText('Messages were published that cannot be decoded.').waitFor()
     await press('Cut the store')
     await page.getByText('store: ▲ away').waitFor()
     await page.getByText('store: ● there').waitFor()
     await press('Stop the load')
     await page
-      .locator('.ledger div', { hasText: 'waiting' })
+      .locator('dl div', { hasText: 'waiting' })
       .getByText(/^\+ 0$/)
       .waitFor()
     await page.getByText('adds up').waitFor()
@@ -376,7 +377,7 @@ interface Made {
 }
 
 async function lineWith(page: Page, state: string, words: string): Promise<void> {
-  await page.locator(`.arrivals > p .state.${state}`, { hasText: words }).waitFor()
+  await page.locator(`.arrivals li:first-child .state.${state}`, { hasText: words }).waitFor()
 }
 
 async function outputOf([program, ...flags]: readonly [string, ...string[]], source: string): Promise<string> {

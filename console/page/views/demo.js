@@ -3,18 +3,16 @@
 import { html } from 'htm/preact'
 import { useState } from 'preact/hooks'
 import { get, send } from '../api.js'
-import { Action, count, Problem, rough, State, useLoaded } from '../elements.js'
+import { Action, count, Problem, State } from '../elements.js'
+import { useLoaded } from '../hooks.js'
 import { Dependencies, Ledger, Rates, useSamples } from './overview.js'
 
-/** @typedef {{ load: { is_running: boolean, devices: number, messages_per_second: number }, writer: string, store: { is_cut_until: number | null } }} Demo */
-/** @typedef {{ holds: boolean, partitions: { partition: number, holds: boolean, recount: Record<string, number>, faults: Record<string, number>,
- *   first: { kind: string, id: string, detail: string }[] }[] }} Verification */
-
-const poisonMessages = 10
+/** @typedef {{ load: { is_running: boolean, devices: number }, writer: string, store: { is_cut_until: number | null } }} Demo */
+/** @typedef {{ holds: boolean, partitions: { recount: Record<string, number>, first: { kind: string, id: string, detail: string }[] }[] }} Verification */
 
 /** @param {import('../session.js').ViewProps} props */
 export function BreakSomething({ home }) {
-  const { sample, points, error } = useSamples(home)
+  const { sample, samples, error } = useSamples(home)
   // With each sample, so that both show the same moment.
   const demo = useLoaded(signal => get('console/demo', { signal }), [sample?.at])
   /** @type {Demo | undefined} */
@@ -22,12 +20,12 @@ export function BreakSomething({ home }) {
   const [happened, setHappened] = useState('')
   /** @type {(path: string, text: string, body?: object) => () => Promise<void>} */
   const act = (path, text, body) => async () => {
-    await send('POST', `console/demo/${path}`, body === undefined ? {} : { body })
+    await send('POST', `console/demo/${path}`, { body })
     setHappened(text)
     demo.reload()
   }
   const isRunning = state?.load.is_running === true
-  const cutUntil = state?.store.is_cut_until ?? null
+  const isCut = (state?.store.is_cut_until ?? null) !== null
   return html`<p>Start the load, break something, and watch: what comes in is kept, what is stored stops and catches up, and no message is lost or doubled.</p>
     <${Problem} error=${demo.error ?? error} />
     <div class="cards">
@@ -38,24 +36,20 @@ export function BreakSomething({ home }) {
             ${isRunning ? 'Stop the load' : `Start a load of ${state?.load.devices ?? 100} devices`}
           <//>
           <${Action} kind="danger" action=${act('writer-kill', 'The writer was killed, and starts again.')}>Kill the writer<//>
-          <${Action} kind="danger" disabled=${cutUntil !== null} action=${act('store-cut', 'The connection of the store is cut for ten seconds.')}>Cut the store for ten seconds<//>
-          <${Action} kind="danger" action=${act('poison', `${poisonMessages} messages were published that cannot be decoded.`, { messages: poisonMessages })}>Publish poison<//>
+          <${Action} kind="danger" disabled=${isCut} action=${act('store-cut', 'The connection of the store is cut for ten seconds.')}>Cut the store for ten seconds<//>
+          <${Action} kind="danger" action=${act('poison', 'Messages were published that cannot be decoded.')}>Publish poison<//>
         </div>
         <p role="status">${happened}</p>
-        ${state && html`<p class="quiet">Load: ${isRunning ? `${rough(state.load.messages_per_second)} messages a second` : 'off'}.</p>`}
       </section>
       ${sample && html`<${Dependencies} sample=${sample} />`}
       <${Verify} />
     </div>
-    ${sample && html`<${Ledger} sample=${sample} /><${Rates} sample=${sample} points=${points} />`}`
+    ${sample && html`<${Ledger} sample=${sample} /><${Rates} samples=${samples} />`}`
 }
 
 function Verify() {
   const [result, setResult] = useState(/** @type {Verification | undefined} */ (undefined))
-  const verify = async () => {
-    setResult(undefined)
-    setResult(await get('admin/verify'))
-  }
+  const verify = async () => setResult(await get('admin/verify'))
   const sum = (/** @type {string} */ of) => count((result?.partitions ?? []).reduce((sum, { recount }) => sum + (recount[of] ?? 0), 0))
   return html`<section class="card">
     <h2>Verify</h2>

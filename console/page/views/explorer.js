@@ -1,153 +1,81 @@
-// A reader's whole query as a form, with the address and the command that ask for the same.
+// A reader's whole query as a form, which is built from the description of the API, with the address and the command that ask for the same.
 
 import { html } from 'htm/preact'
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { ApiError, get, send } from '../api.js'
-import { ChannelChoice, ChannelLine, messagesOf, Publisher, saveCsv } from '../channel-choice.js'
-import { Action, Copy, count, Field, Problem, Table, timeOf, useLoaded } from '../elements.js'
+import { ApiError, get, getPage } from '../api.js'
+import { ChannelChoice, ChannelLine, messagesOf, saveCsv } from '../channel-choice.js'
+import { Copy, count, Field, Named, Problem, Table, timeOf } from '../elements.js'
+import { enteredIn, useAction, useLoaded } from '../hooks.js'
 
-/** Parameters that have a value; the empty text filters like any other. @typedef {Readonly<Record<string, string>>} Query */
-/** `mayBeEmpty`: means without one. @typedef {{ name: string, label: string, hint?: string, options?: readonly string[], mayBeEmpty?: string }} Parameter */
+/** The empty text filters like any other. @typedef {Record<string, string>} Query */
+/** Of OpenAPI. @typedef {{ name: string, in: string, description: string, schema: { enum?: string[], examples?: unknown[] } }} Parameter */
 
-const boolean = /** @type {const} */ (['true', 'false'])
-const time = 'Seconds since 1970, or 2026-11-01T00:00:00Z.'
-/** @type {readonly { title: string, parameters: readonly Parameter[] }[]} */
-const groups = [
-  {
-    title: 'Which messages',
-    parameters: [
-      { name: 'format', label: 'Format', hint: 'Of JSON; empty: SenML.' },
-      { name: 'subtopic', label: 'Subtopic', mayBeEmpty: 'without a subtopic' },
-      { name: 'publisher', label: 'Publisher', hint: 'The id of a thing.' },
-      { name: 'protocol', label: 'Protocol', hint: 'http, mqtt, kafka' },
-      { name: 'from', label: 'From', hint: time },
-      { name: 'to', label: 'To', hint: 'Before this time.' },
-    ],
-  },
-  {
-    title: 'Which SenML records',
-    parameters: [
-      { name: 'name', label: 'Name' },
-      { name: 'unit', label: 'Unit', mayBeEmpty: 'without a unit' },
-      { name: 'v', label: 'Number' },
-      { name: 'comparator', label: 'Comparator', options: ['eq', 'lt', 'le', 'gt', 'ge'] },
-      { name: 'vb', label: 'Boolean', options: boolean },
-      { name: 'vs', label: 'Text', mayBeEmpty: 'the empty text' },
-      { name: 'vd', label: 'Bytes', hint: 'In base64url.', mayBeEmpty: 'no bytes' },
-    ],
-  },
-  {
-    title: 'The answer',
-    parameters: [
-      { name: 'limit', label: 'Limit', hint: 'Records of a page; all: as CSV or by the command.' },
-      { name: 'offset', label: 'Offset' },
-      { name: 'dir', label: 'Direction', options: ['desc', 'asc'] },
-      { name: 'latest', label: 'Only the newest of each series', options: boolean },
-      { name: 'aggregation', label: 'Aggregation', options: ['min', 'max', 'avg', 'sum', 'count', 'first', 'last'] },
-      { name: 'interval', label: 'Interval', hint: '10s, 5m, 1h, 1d' },
-      { name: 'count', label: 'Count', options: ['exact', 'none'] },
-      { name: 'keys', label: 'Keys', options: ['lower'] },
-      { name: 'csv_safe', label: 'CSV for spreadsheets', options: boolean },
-    ],
-  },
-]
 const payloadPrefix = 'payload.'
 const textMax = 500
 
 /** @param {import('../session.js').ViewProps} props */
-export function Explorer({ route: [id], home }) {
-  if (id === undefined) return html`<${ChannelChoice} path="explorer" home=${home} />`
-  return html`<${ChannelLine} path="explorer" id=${id} home=${home} /><${Form} key=${id} id=${id} home=${home} />`
+export function Explorer(props) {
+  const [id] = props.route
+  if (id === undefined) return html`<${ChannelChoice} ...${props} />`
+  return html`<${ChannelLine} path="explorer" id=${id} /><${Form} key=${id} path=${messagesOf(id)} />`
 }
 
-/** @typedef {{ messages: Record<string, any>[], total?: number, total_is_lower_bound?: boolean, next: Query | undefined }} Page */
+/** What readers take, and what the channel has. @param {string} path @param {AbortSignal} signal */
+async function describe(path, signal) {
+  const [{ paths }, found] = await Promise.all([get('openapi.json', { signal }), get(path.replace(/messages$/, 'formats'), { signal })])
+  /** @type {Parameter[]} */
+  const parameters = paths['/channels/{channel}/messages'].get.parameters
+  /** @type {{ format: string, subtopics: { subtopic: string }[] }[]} */
+  const formats = found.formats
+  return { parameters: parameters.filter(one => one.in === 'query' && one.name !== 'cursor'), formats }
+}
 
-/** @param {{ id: string, home: import('../session.js').Home }} props */
-function Form({ id, home }) {
-  const path = messagesOf(id)
+/** @param {{ path: string }} props */
+function Form({ path }) {
   const [query, setQuery] = useState(/** @type {Query} */ ({}))
-  /** Fields of payloads: path and text, in the order of the form. */
-  const [payload, setPayload] = useState(/** @type {readonly (readonly [string, string])[]} */ ([]))
-  const [page, setPage] = useState(/** @type {Page | undefined} */ (undefined))
-  const [error, setError] = useState(/** @type {unknown} */ (undefined))
-  const [isBusy, setBusy] = useState(false)
+  const [page, setPage] = useState(/** @type {import('../api.js').Page | undefined} */ (undefined))
   const form = useRef(/** @type {HTMLFormElement | null} */ (null))
-  const found = useLoaded(signal => get(path.replace(/messages$/, 'formats'), { signal }), [])
+  const described = useLoaded(signal => describe(path, signal), [])
+  const { parameters = [], formats = [] } = described.value ?? {}
+  const { run, isBusy, error } = useAction(async (/** @type {() => Promise<void>} */ work) => work())
   const faults = faultsOf(error)
   useLayoutEffect(() => /** @type {any} */ (form.current)?.querySelector('[aria-invalid=true]')?.focus(), [error])
 
-  const asked = { ...query, ...Object.fromEntries(payload.filter(([key]) => key !== '').map(([key, text]) => [payloadPrefix + key, text])) }
-  const addressOf = (/** @type {Query} */ asked) => [path, new URLSearchParams(asked).toString()].filter(part => part !== '').join('?')
-  const url = new URL(addressOf(asked), document.baseURI).href
+  const search = new URLSearchParams(query).toString()
+  const address = search === '' ? path : `${path}?${search}`
+  const url = new URL(address, document.baseURI).href
   const curl = `curl -H "Authorization: Bearer $TOKEN" '${url}'`
-  const set = (/** @type {string} */ name, /** @type {string | undefined} */ text) => {
-    // A cursor is for the query that it came from.
-    const { [name]: _, cursor: __, ...rest } = query
-    setQuery(text === undefined ? rest : { ...rest, [name]: text })
-  }
-  const ask = async (/** @type {Query} */ asked) => {
-    setBusy(true)
-    setError(undefined)
-    try {
-      const response = await send('GET', addressOf(asked), { headers: { accept: 'application/json' } })
-      const next = /<\?([^>]*)>; rel="next"/.exec(response.headers.get('link') ?? '')?.[1]
-      setPage({ ...parsed(await response.text()), next: next === undefined ? undefined : Object.fromEntries(new URLSearchParams(next)) })
-    } catch (error) {
-      setPage(undefined)
-      setError(error)
-    } finally {
-      setBusy(false)
-    }
-  }
-  const further = (/** @type {Query} */ next) => {
-    setQuery(Object.fromEntries(Object.entries(next).filter(([name]) => !name.startsWith(payloadPrefix))))
-    void ask(next)
-  }
-  const save = async () => {
-    setError(undefined)
-    await saveCsv(addressOf(asked)).catch(error => {
-      if (faultsOf(error).size === 0) throw error
-      setError(error)
-    })
-  }
-  /** @type {{ format: string, subtopics: { subtopic: string }[] }[]} */
-  const formats = found.value?.formats ?? []
   const chosen = formats.filter(({ format }) => format === (query['format'] ?? 'messages'))
-  const lists = {
+  /** @type {Record<string, string[]>} */
+  const found = {
     format: formats.map(({ format }) => format),
     subtopic: chosen.flatMap(({ subtopics }) => subtopics.map(({ subtopic }) => subtopic)),
   }
-  const names = new Set(groups.flatMap(({ parameters }) => parameters.map(({ name }) => name)).concat(Object.keys(asked)))
-  const isPlaced = faults.size > 0 && [...faults.keys()].every(name => names.has(name) && name !== 'cursor')
-  return html`<form ref=${form} onSubmit=${(/** @type {SubmitEvent} */ event) => (event.preventDefault(), void ask(asked))}>
-      ${groups.map(
-        ({ title, parameters }) => html`<fieldset><legend>${title}</legend><div class="cards top small">
-          ${parameters.map(
-            parameter => html`<${Value} key=${parameter.name} parameter=${parameter} value=${query[parameter.name]} problem=${faults.get(parameter.name)}
-              list=${parameter.name === 'format' || parameter.name === 'subtopic' ? lists[parameter.name] : undefined}
-              onChange=${(/** @type {string | undefined} */ text) => set(parameter.name, text)} />`,
-          )}
-        </div></fieldset>`,
-      )}
-      <fieldset><legend>Which JSON documents</legend>
-        ${payload.map(([key, text], at) => {
-          const change = (/** @type {readonly [string, string]} */ to) => (setPayload(payload.with(at, to)), set('cursor', undefined))
-          return html`<div class="row" key=${at}>
-            <${Field} label="Path in the payload" problem=${faults.get(payloadPrefix + key)}
-              ><input placeholder="engine.speed" value=${key} aria-invalid=${faults.has(payloadPrefix + key)}
-                onInput=${(/** @type {any} */ { target }) => change([target.value, text])} /><//>
-            <${Field} label="Its value"><input value=${text} onInput=${(/** @type {any} */ { target }) => change([key, target.value])} /><//>
-            <button type="button" onClick=${() => setPayload(payload.toSpliced(at, 1))}>Remove</button>
-          </div>`
-        })}
-        <button type="button" onClick=${() => setPayload([...payload, ['', '']])}>Add a field of the payload</button>
-      </fieldset>
-      <${Problem} error=${found.error} />
+  const read = async (/** @type {Query} */ asked) => {
+    setQuery(asked)
+    setPage(undefined)
+    setPage(await getPage(path, asked))
+  }
+  const submit = (/** @type {any} */ event) => {
+    event.preventDefault()
+    // The first page, also where the address is that of a later one.
+    const asked = queryIn(event.currentTarget)
+    void run(() => read(asked))
+  }
+  const problemOf = (/** @type {string} */ start) => [...faults].find(([name]) => name.startsWith(start))?.[1]
+  const change = (/** @type {any} */ event) => setQuery(queryIn(event.currentTarget))
+  return html`<form ref=${form} onInput=${change} onReset=${() => setQuery({})} onSubmit=${submit}>
+      <p class="quiet">An empty field does not filter. For the empty text, such as no subtopic, enter "".</p>
+      <div class="cards">
+        ${parameters.map(one => html`<${Value} parameter=${one} problem=${faults.get(one.name)} found=${found[one.name]} />`)}
+        <${Field} label="payload" hint="JSON: only documents whose field at a dotted path has this text. One a line." problem=${problemOf(payloadPrefix)}>
+          <textarea name="payload" placeholder="engine.speed=1200" aria-invalid=${problemOf(payloadPrefix) !== undefined}></textarea>
+        <//>
+      </div>
       <p class="row">
         <button class="main" disabled=${isBusy || query['limit'] === 'all'} aria-busy=${isBusy}>Read</button>
-        <${Action} action=${save}>Save as CSV<//>
-        <button type="button" onClick=${() => (setQuery({}), setPayload([]), setError(undefined))}>Clear</button>
-        ${query['cursor'] !== undefined && html`<button type="button" onClick=${() => set('cursor', undefined)}>Back to the first page</button>`}
+        <button type="button" disabled=${isBusy} aria-busy=${isBusy} onClick=${() => run(() => saveCsv(address))}>Save as CSV</button>
+        <button type="reset">Clear</button>
       </p>
     </form>
     <section class="card">
@@ -156,79 +84,57 @@ function Form({ id, home }) {
       <pre class="curl" tabindex="0" aria-label="Command">${curl}</pre>
       <p class="row"><${Copy} text=${url} label="Copy the address" /> <${Copy} text=${curl} label="Copy the command" /></p>
     </section>
-    ${isPlaced ? html`<p class="notice problem" role="alert">The request was refused: see the fields.</p>` : html`<${Problem} error=${error} />`}
-    ${page && html`<${Records} page=${page} home=${home} onNext=${further} isBusy=${isBusy} />`}`
+    <${Problem} error=${error ?? described.error} />
+    ${page && html`<${Records} page=${page} />`}
+    ${page?.next && html`<button type="button" disabled=${isBusy} onClick=${() => run(() => read(page.next ?? {}))}>Next page</button>`}`
 }
 
-/**
- * @param {{
- *   parameter: Parameter, value: string | undefined, problem: string | undefined, list: readonly string[] | undefined,
- *   onChange: (text: string | undefined) => void,
- * }} props
- */
-function Value({ parameter: { name, label, hint = '', options, mayBeEmpty }, value, problem, list, onChange }) {
-  const isEmpty = value === ''
-  const input = (/** @type {any} */ { target }) => onChange(target.value === '' ? undefined : target.value)
-  return html`<div>
-    <${Field} label=${label} hint=${hint} problem=${problem}>
-      ${
-        options
-          ? html`<select value=${value ?? ''} aria-invalid=${problem !== undefined} onChange=${input}>
-              <option value=""></option>
-              ${options.map(option => html`<option value=${option}>${option}</option>`)}
-            </select>`
-          : html`<input value=${value ?? ''} disabled=${isEmpty} list=${list && `found-${name}`} aria-invalid=${problem !== undefined} onInput=${input} />`
-      }
-    <//>
-    ${list && html`<datalist id=${`found-${name}`}>${list.filter(text => text !== '').map(text => html`<option value=${text}></option>`)}</datalist>`}
+/** @param {{ parameter: Parameter, problem: string | undefined, found?: readonly string[] }} props `found`: values that the channel has */
+function Value({ parameter: { name, description, schema }, problem, found = [] }) {
+  const offer = (/** @type {string} */ text) => html`<option value=${text}>${text}</option>`
+  const isInvalid = problem !== undefined
+  const [example] = schema.examples ?? []
+  return html`<${Field} label=${name} hint=${description} problem=${problem}>
     ${
-      mayBeEmpty &&
-      html`<label class="tick"><input type="checkbox" checked=${isEmpty} onChange=${() => onChange(isEmpty ? undefined : '')} /> ${mayBeEmpty}</label>`
+      schema.enum
+        ? html`<select name=${name} aria-invalid=${isInvalid}>${['', ...schema.enum].map(offer)}</select>`
+        : html`<input name=${name} placeholder=${example} list=${`found-${name}`} aria-invalid=${isInvalid} />
+            <datalist id=${`found-${name}`}>${found.filter(text => text !== '').map(offer)}</datalist>`
     }
-  </div>`
+  <//>`
 }
 
-/** @param {{ page: Page, home: import('../session.js').Home, isBusy: boolean, onNext: (next: Query) => void }} props */
-function Records({ page: { messages, total, total_is_lower_bound, next }, home, isBusy, onNext }) {
+/** @param {HTMLFormElement} form @returns {Query} */
+function queryIn(form) {
+  const { payload = '', ...named } = enteredIn(form)
+  const lines = payload.split(/\r?\n/).filter(line => line.includes('='))
+  const fields = lines.map(line => [payloadPrefix + line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)])
+  return Object.fromEntries([...Object.entries(named), ...fields].map(([name, text]) => [name, text === '""' ? '' : text]))
+}
+
+/** @param {{ page: import('../api.js').Page }} props */
+function Records({ page: { messages, total, total_is_lower_bound: isMore } }) {
   const columns = [...new Set(messages.flatMap(record => Object.keys(record)))].filter(key => key.toLowerCase() !== 'channel')
-  return html`<p role="status">
-      ${count(messages.length)} records${total !== undefined && ` of ${total_is_lower_bound ? 'at least ' : ''}${count(total)}`}
-    </p>
+  return html`<p role="status">${count(messages.length)} records${total !== undefined && ` of ${isMore ? 'at least ' : ''}${count(total)}`}</p>
     <${Table}
       caption="Records"
       columns=${columns}
       empty="No record matches."
-      rows=${messages.map((record, at) => ({ key: String(at), cells: columns.map(key => cellOf(key.toLowerCase(), record[key], home)) }))}
-    />
-    ${next && html`<p><button type="button" disabled=${isBusy} onClick=${() => onNext(next)}>Next page</button></p>`}`
+      rows=${messages.map((record, at) => ({ key: String(at), cells: columns.map(key => cellOf(key.toLowerCase(), record[key])) }))}
+    />`
 }
 
-/** @param {string} key in lower case @param {any} value @param {import('../session.js').Home} home */
-function cellOf(key, value, home) {
-  if (value === undefined) return ''
-  if (key === 'publisher') return html`<${Publisher} id=${value} home=${home} />`
-  if (key === 'time' || key === 'update_time' || key === 'updatetime') return timeOf(value)
-  if (key === 'created') return timeOf(Number(JSON.stringify(value)) / 1e9)
-  const text = typeof value === 'string' ? value : JSON.stringify(value)
-  return text.length <= textMax
-    ? html`<code>${text}</code>`
-    : html`<details><summary><code>${text.slice(0, textMax)}…</code></summary><code>${text}</code></details>`
-}
-
-/** The page with every digit of integers that a double cannot hold, as far as the browser can. @param {string} text */
-function parsed(text) {
-  const { rawJSON } = /** @type {any} */ (JSON)
-  const exact = (/** @type {string} */ _, /** @type {unknown} */ value, /** @type {any} */ context) =>
-    typeof value === 'number' && Number.isInteger(value) && !Number.isSafeInteger(value) && rawJSON && context
-      ? rawJSON(context.source)
-      : value
-  return JSON.parse(text, /** @type {any} */ (exact))
+/** @param {string} key in lower case @param {any} value */
+function cellOf(key, value) {
+  if (key === 'publisher') return html`<${Named} kind="things" id=${value} />`
+  if (key === 'time') return timeOf(value)
+  const text = typeof value === 'object' ? JSON.stringify(value) : String(value ?? '')
+  return html`<code>${text.length <= textMax ? text : `${text.slice(0, textMax)}…`}</code>`
 }
 
 /** What an error says of each parameter: its JSON pointers are `/query/limit`. @param {unknown} error @returns {Map<string, string>} */
 function faultsOf(error) {
   /** @type {{ pointer: string, detail: string }[]} */
   const faults = error instanceof ApiError ? (error.answer?.errors ?? []) : []
-  const named = faults.filter(({ pointer }) => pointer.startsWith('/query/'))
-  return new Map(named.map(({ pointer, detail }) => [pointer.slice('/query/'.length).replaceAll('~1', '/').replaceAll('~0', '~'), detail]))
+  return new Map(faults.map(({ pointer, detail }) => [pointer.replace('/query/', ''), detail]))
 }

@@ -1,50 +1,30 @@
 // Signing in: with email and password, with a token, or with the link that a first start of `up` printed.
 
 import { html } from 'htm/preact'
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect } from 'preact/hooks'
 import { send } from '../api.js'
 import { Field, Problem } from '../elements.js'
+import { enteredIn, useAction } from '../hooks.js'
 import { session } from '../session.js'
 
 /** @param {{ home: import('../session.js').Home, code: string | undefined }} props `code`: of a sign-in link */
 export function SignIn({ home, code }) {
   const hasUsers = home.services.includes('control plane')
-  const [error, setError] = useState(/** @type {unknown} */ (undefined))
-  const [isBusy, setBusy] = useState(false)
-
-  /** @param {() => Promise<void>} start */
-  const attempt = async start => {
-    setBusy(true)
-    setError(undefined)
-    try {
-      await start()
-    } catch (error) {
-      setError(error)
-      setBusy(false)
-    }
-  }
-
+  const { run, isBusy, error } = useAction(async (/** @type {string} */ path, /** @type {object} */ body, /** @type {boolean} */ keep) => {
+    const { token } = await (await send('POST', path, { body, withoutToken: true })).json()
+    session.start(token, { keep })
+  })
   useEffect(() => {
     document.title = 'Sign in · Sluice'
-    if (code === undefined) return
-    void attempt(async () => {
-      const { token } = await (await send('POST', 'console/sign-in', { body: { code }, withoutToken: true })).json()
-      session.start(token, { keep: false })
-    })
+    if (code !== undefined) void run('console/sign-in', { code }, false)
   }, [])
 
   /** @param {SubmitEvent} event */
   const submit = event => {
     event.preventDefault()
-    const form = new FormData(/** @type {HTMLFormElement} */ (event.target))
-    const text = (/** @type {string} */ name) => /** @type {string | null} */ (form.get(name)) ?? ''
-    const keep = form.has('keep')
-    void attempt(async () => {
-      if (!hasUsers) return session.start(text('token').trim(), { keep })
-      const body = { email: text('email'), password: text('password') }
-      const response = await send('POST', 'tokens', { body, withoutToken: true })
-      session.start((await response.json()).token, { keep })
-    })
+    const { token, keep, email, password } = enteredIn(/** @type {HTMLFormElement} */ (event.target))
+    if (hasUsers) void run('tokens', { email, password }, keep !== undefined)
+    else session.start(token ?? '', { keep: keep !== undefined })
   }
 
   return html`<main class="narrow">
@@ -60,7 +40,7 @@ export function SignIn({ home, code }) {
               <input name="token" type="password" autocomplete="off" required autofocus />
             <//>`
       }
-      <label class="tick"><input name="keep" type="checkbox" /> Stay signed in while this tab is open, also after a reload</label>
+      <p><label><input name="keep" type="checkbox" /> Stay signed in while this tab is open, also after a reload</label></p>
       <${Problem} error=${error} />
       <button class="main" disabled=${isBusy} aria-busy=${isBusy}>Sign in</button>
     </form>

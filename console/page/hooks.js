@@ -1,0 +1,75 @@
+// What views wait for and take: answers, events, actions, and what is entered.
+
+import { useEffect, useState } from 'preact/hooks'
+import { follow } from './api.js'
+
+/**
+ * Loads something when its inputs change, and again by `reload`.
+ *
+ * @template T
+ * @param {(signal: AbortSignal) => Promise<T>} load
+ * @param {readonly unknown[]} inputs
+ * @returns {{ value?: T, error?: unknown, isLoading: boolean, reload: () => void }}
+ */
+export function useLoaded(load, inputs) {
+  const [state, setState] = useState(/** @type {{ value?: T, error?: unknown, isLoading: boolean }} */ ({ isLoading: true }))
+  const [turn, setTurn] = useState(0)
+  useEffect(() => {
+    const stop = new AbortController()
+    setState(state => ({ ...state, isLoading: true }))
+    load(stop.signal).then(
+      value => stop.signal.aborted || setState({ value, isLoading: false }),
+      error => stop.signal.aborted || setState({ error, isLoading: false }),
+    )
+    return () => stop.abort()
+  }, [...inputs, turn])
+  return { ...state, reload: () => setTurn(turn => turn + 1) }
+}
+
+/**
+ * Follows the server-sent events of an address, if there is one, as long as the element is shown.
+ *
+ * @param {string | undefined} path
+ * @param {import('./api.js').Listener} onEvent that of the first call
+ */
+export function useFollowed(path, onEvent) {
+  const [state, setState] = useState(/** @type {{ isOpen: boolean, error?: unknown }} */ ({ isOpen: false }))
+  useEffect(() => {
+    if (path === undefined) return undefined
+    const stop = new AbortController()
+    const onState = (/** @type {boolean} */ isOpen, /** @type {unknown} */ error) => setState({ isOpen, error })
+    follow(path, { signal: stop.signal, onEvent, onState }).catch(error => onState(false, error))
+    return () => stop.abort()
+  }, [path])
+  return state
+}
+
+/**
+ * Runs what a button or a form does: whether it is under way, and why it failed.
+ *
+ * @template {unknown[]} Input
+ * @param {(...input: Input) => Promise<unknown>} action
+ */
+export function useAction(action) {
+  const [state, setState] = useState(/** @type {{ isBusy: boolean, error?: unknown }} */ ({ isBusy: false }))
+  const run = async (/** @type {Input} */ ...input) => {
+    setState({ isBusy: true })
+    const error = await action(...input).then(
+      () => undefined,
+      error => error,
+    )
+    setState({ isBusy: false, error })
+  }
+  return { ...state, run }
+}
+
+/** Calls `take` with what was entered. @param {(text: string) => void} take */
+export function onText(take) {
+  return (/** @type {any} */ { target }) => take(target.value)
+}
+
+/** The fields of a form that are not empty. @param {HTMLFormElement} form @returns {Record<string, string>} */
+export function enteredIn(form) {
+  const fields = /** @type {[string, string][]} */ ([...new FormData(form)])
+  return Object.fromEntries(fields.filter(([, text]) => text !== ''))
+}
