@@ -123,10 +123,10 @@ export function checkEntities(entities: readonly NewEntity[], pointer: (index: n
   const faults: Fault[] = []
   for (const [index, entity] of entities.entries()) {
     if (faults.length >= faultsMax) break
-    const ofName = textFault(entity.name, nameBytesMax)
-    if (ofName !== undefined) faults.push({ pointer: `${pointer(index)}/name`, detail: ofName })
-    const ofMetadata = entity.metadata === undefined ? undefined : metadataFault(entity.metadata, `${pointer(index)}/metadata`)
-    if (ofMetadata !== undefined) faults.push(ofMetadata)
+    const faultInName = textFault(entity.name, nameBytesMax)
+    if (faultInName !== undefined) faults.push({ pointer: `${pointer(index)}/name`, detail: faultInName })
+    const faultInMetadata = entity.metadata === undefined ? undefined : metadataFault(entity.metadata, `${pointer(index)}/metadata`)
+    if (faultInMetadata !== undefined) faults.push(faultInMetadata)
   }
   refuseFaults(faults)
 }

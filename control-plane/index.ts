@@ -216,12 +216,12 @@ export function prepareControlPlane({
       }
       if (served.has('certs'))
         certificateRoutes(app, { certificates, things, options: options.certificates, authentication, authorization })
-      const ofExternal = { externalKeys, failedFetches, authentication, authorization }
+      const externalKeyParts = { externalKeys, failedFetches, authentication, authorization }
       if (served.has('bootstrap'))
-        bootstrapRoutes(app, { ...ofExternal, configs, things, connections, certificates: options.certificates, isCompatible })
+        bootstrapRoutes(app, { ...externalKeyParts, configs, things, connections, certificates: options.certificates, isCompatible })
       if (served.has('provision')) {
         const content = layout.bootstrap.content ?? {}
-        provisioningRoutes(app, { ...ofExternal, mappings, rows, content, configuredCaller })
+        provisioningRoutes(app, { ...externalKeyParts, mappings, rows, content, configuredCaller })
       }
     },
     access: openAccess({ database, keys, apiKeys, certificates, tokens, changes, unknownKeys, authorization }),

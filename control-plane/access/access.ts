@@ -64,7 +64,7 @@ const unauthenticated: Access = { allowed: false, reason: 'unauthenticated' }
 const forbidden: Access & { allowed: false } = { allowed: false, reason: 'forbidden' }
 
 export function openAccess({ database, keys, apiKeys, certificates, tokens, changes, unknownKeys, authorization }: Parts): AccessControl {
-  const ofThing = thingSql(keys.masterKeyIds.map((_, at) => `$${at + 2}`).join(', '))
+  const thingAccessSql = thingSql(keys.masterKeyIds.map((_, at) => `$${at + 2}`).join(', '))
 
   async function ask<Row extends AccessRow>(
     sql: string,
@@ -102,7 +102,7 @@ export function openAccess({ database, keys, apiKeys, certificates, tokens, chan
       const channelId = isId(channel) ? channel : null
       if (credential.scheme === 'Thing') {
         const lookups = keys.lookups(credential.secret)
-        const row = await ask(ofThing, [channelId, ...lookups])
+        const row = await ask(thingAccessSql, [channelId, ...lookups])
         if (row === undefined) return refuseUnknown('thing-key', lookups[0], address)
         if (!row.allowed) return { ...forbidden, publisher: row.id }
         return { allowed: true, publisher: row.id, owner: row.owner, ...endOf(row) }

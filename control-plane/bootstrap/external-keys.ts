@@ -87,11 +87,11 @@ export function openExternalKeys(masterKeys: MasterKeys, bytesMin: number): Exte
 
   return {
     check({ externalId, externalKey }) {
-      const ofId = externalIdFault(externalId)
-      const ofKey = keyFault(externalKey)
+      const faultInId = externalIdFault(externalId)
+      const faultInKey = keyFault(externalKey)
       refuseFaults([
-        ...(ofId === undefined ? [] : [{ pointer: '/body/external_id', detail: ofId }]),
-        ...(ofKey === undefined ? [] : [{ pointer: '/body/external_key', detail: ofKey }]),
+        ...(faultInId === undefined ? [] : [{ pointer: '/body/external_id', detail: faultInId }]),
+        ...(faultInKey === undefined ? [] : [{ pointer: '/body/external_key', detail: faultInKey }]),
       ])
     },
     masterKeyIds,
@@ -182,8 +182,8 @@ export function openFailedFetches(unknownKeys: UnknownKeys): FailedFetches {
     },
     async slowed(request, externalId, look) {
       const address = clientAddressOf(request)
-      const [failures, ofAll] = await unknownKeys.count('external-id', lookupOf(externalId), [address, allAddresses])
-      const delayMs = delayMsOf(ofAll!)
+      const [failures, failuresAnywhere] = await unknownKeys.count('external-id', lookupOf(externalId), [address, allAddresses])
+      const delayMs = delayMsOf(failuresAnywhere!)
       if (delayMs === 0) return look()
       return queue.run({ account: externalId, address: networkOf(address), failures: failures! }, look, delayMs)
     },

@@ -73,10 +73,10 @@ function ownerRoutes(app: HttpServer, parts: Parts): void {
     authorization.refusal(callerOf(request), async () => (await configs.exists(thing)) && connections.exist(channels, []))
 
   app.post('/things/configs', { schema: createConfigSchema, onRequest }, async (request, reply) => {
-    const { external_id: externalId, external_key: externalKey, thing_id: ofThing, channels = [] } = request.body
+    const { external_id: externalId, external_key: externalKey, thing_id: requestedThing, channels = [] } = request.body
     externalKeys.check({ externalId, externalKey })
     const fields = fieldsOf(request.body)
-    const [thing, channelIds] = [ofThing === undefined ? undefined : toThingId(ofThing), channels.map(toChannelId)]
+    const [thing, channelIds] = [requestedThing === undefined ? undefined : toThingId(requestedThing), channels.map(toChannelId)]
     if (thing === undefined) await authorization.demand(callerOf(request), 'member', 'users')
     failedFetches.refuseLimited(request, externalId)
     const created = await configs
@@ -159,7 +159,7 @@ function deviceRoutes(app: HttpServer, { configs, failedFetches, certificates, i
     if (request.method === 'GET') await configs.noteFetch(config.thing)
     const { content = '{}', clientCert, clientKey, caCert } = config
     const answer = {
-      ...ofThing(config),
+      ...thingFields(config),
       content,
       ...(clientCert === undefined ? {} : { client_cert: clientCert }),
       ...(clientKey === undefined ? {} : { client_key: clientKey }),
@@ -195,7 +195,7 @@ function externalKeyOf(header: string, isCompatible: boolean): string | undefine
   return Buffer.from(rest, 'latin1').toString('utf8')
 }
 
-function ofThing({ thing, key, channels }: Config) {
+function thingFields({ thing, key, channels }: Config) {
   return {
     thing_id: thing,
     thing_key: key,
@@ -211,7 +211,7 @@ function shown(config: Config) {
   const { externalId, name, content, state, isEnabled, fetchedAt } = config
   const optional = { ...(name === '' ? {} : { name }), ...(content === undefined ? {} : { content }) }
   const fetched = fetchedAt === undefined ? {} : { fetched_at: fetchedAt }
-  return { ...ofThing(config), external_id: externalId, ...optional, state, enabled: isEnabled, ...fetched }
+  return { ...thingFields(config), external_id: externalId, ...optional, state, enabled: isEnabled, ...fetched }
 }
 
 interface FieldsBody {

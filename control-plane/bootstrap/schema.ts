@@ -28,7 +28,7 @@ export const externalKey = Type.String({
 const needsToken = { tags: ['bootstrap'], security: tokenRequired }
 const showsExternalKey = { tags: ['bootstrap'], security: [{ external: [] }] }
 const params = Type.Object({ thing })
-const ofDevice = Type.Object({ external_id: externalId })
+const deviceParams = Type.Object({ external_id: externalId })
 
 const content = Type.Optional(
   Type.String({
@@ -45,7 +45,7 @@ const certificates = {
 
 const key = '5f0c2b7e-8d1a-4c47-9a52-0c4d6f1be7a9'
 /** Each under two names: clients read either lists of ids or lists of objects. */
-const ofThing = {
+const thingFields = {
   thing_id: thing,
   thing_key: Type.String({ description: 'What the thing sends as `Authorization: Thing <key>`.', examples: [key] }),
   channels: Type.Array(Type.String({ examples: [exampleIds.channel] }), { description: 'Ids, in order.' }),
@@ -57,7 +57,7 @@ const ofThing = {
 
 const configSchema = Type.Object(
   {
-    ...ofThing,
+    ...thingFields,
     external_id: externalId,
     name,
     content,
@@ -191,7 +191,7 @@ export const fetchConfigSchema = {
   summary: 'Fetch the configuration of a device',
   description:
     'For the device itself. An unknown id and a wrong key return the same 401; after twenty of them within a minute this id and network get 429, but the right key never does.',
-  params: ofDevice,
+  params: deviceParams,
   headers: Type.Object({
     'if-none-match': Type.Optional(
       Type.String({ description: 'An `ETag` of an earlier answer: 304 if nothing has changed.', examples: ['"3f2a"'] }),
@@ -200,7 +200,7 @@ export const fetchConfigSchema = {
   response: {
     200: Type.Object(
       {
-        ...ofThing,
+        ...thingFields,
         content: Type.String({ description: 'JSON text.', examples: ['{"agent":{"log":{"level":"info"}}}'] }),
         ...certificates,
       },
@@ -216,7 +216,7 @@ export const acknowledgeSchema = {
   operationId: 'acknowledgePrivateKey',
   summary: 'Acknowledge that the private key is stored',
   description: 'For the device itself. The private key is erased here, and no later fetch returns it.',
-  params: ofDevice,
+  params: deviceParams,
   response: { 204: emptyAnswer('Erased.'), ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden') },
 }
 
@@ -226,7 +226,7 @@ export const certifySchema = {
   summary: 'Issue a certificate for a key that the device keeps',
   description:
     'For the device itself. Later fetches return this certificate; the previous one is revoked (not in mode `development`), and its private key is erased.',
-  params: ofDevice,
+  params: deviceParams,
   body: Type.Object({ csr: csrSchema, ttl: ttlSchema }, { title: 'DeviceCertificateRequest' }),
   response: { 201: issuedSchema, ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'conflict') },
 }

@@ -306,23 +306,23 @@ export function openConfigs(parts: Parts): Configs {
   }
 
   return {
-    async create(by, { thing: ofThing, channels, state = 0, ...config }) {
+    async create(by, { thing: requestedThing, channels, state = 0, ...config }) {
       const channelSet = [...new Set(channels)]
       const isMade = writes(by, async write => {
         if ((await lockOwnedChannels(write, channelSet)).length < channelSet.length) return 'not-owned'
-        if (ofThing !== undefined && (await lockOwnedThings(write, [ofThing])).length === 0) return 'not-owned'
+        if (requestedThing !== undefined && (await lockOwnedThings(write, [requestedThing])).length === 0) return 'not-owned'
         // After the check of rights, because it reveals that a thing has a configuration.
-        await demandFree(write, by.user, config, ofThing)
+        await demandFree(write, by.user, config, requestedThing)
         const { name = '', clientCert = '', caCert = '', content, clientKey } = config
-        const thing = ofThing ?? (await things.create(write, [{ name }]))[0]!.id
+        const thing = requestedThing ?? (await things.create(write, [{ name }]))[0]!.id
         const kept = externalKeys.keep(config)
-        const ofExternal = [config.externalId, kept.lookup, kept.masterKeyId]
+        const credentialValues = [config.externalId, kept.lookup, kept.masterKeyId]
         const texts = [name, foldedName(name), clientCert, caCert]
         const secrets = [encrypted(thing, 'content', content), encrypted(thing, 'client_key', clientKey)]
         await write.query(parts.keepsPrivateKeys ? insertSql : `WITH erased AS (${eraseSql(erasedMax)}) ${insertSql}`, [
           thing,
           by.user,
-          ...ofExternal,
+          ...credentialValues,
           ...texts,
           ...secrets,
           channelSet,
@@ -369,10 +369,10 @@ export function openConfigs(parts: Parts): Configs {
         if (channels !== undefined && (await lockOwnedChannels(write, channels)).length < channels.length) return 'not-owned'
         if (versions?.includes(before.version) === false) return 'changed-since'
         const texts = [name, name === undefined ? name : foldedName(name), clientCert, caCert].map(text => text ?? null)
-        const ofContent = [content !== undefined, encrypted(thing, 'content', content)]
-        const ofKey = [clientKey !== undefined, encrypted(thing, 'client_key', clientKey)]
+        const contentValues = [content !== undefined, encrypted(thing, 'content', content)]
+        const clientKeyValues = [clientKey !== undefined, encrypted(thing, 'client_key', clientKey)]
         const wanted = [channels ?? null, state ?? null, isEnabled ?? null]
-        const [after] = await write.query<StateRow>(updateSql, [thing, ...texts, ...ofContent, ...ofKey, ...wanted])
+        const [after] = await write.query<StateRow>(updateSql, [thing, ...texts, ...contentValues, ...clientKeyValues, ...wanted])
         await updateConnections(write, thing, before, after!, state !== undefined)
         if (after!.is_enabled === before.is_enabled) write.note('bootstrap.update', [thing])
         else write.note(after!.is_enabled ? 'bootstrap.enable' : 'bootstrap.disable', [thing])

@@ -72,7 +72,7 @@ const removeSql = `
   SELECT version FROM removed`
 
 /** Ids of deleted channels are not given to another user, who could read the old messages. */
-const ofAnotherSql = 'SELECT FROM control_plane.deleted_channels WHERE id = ANY($1::uuid[]) AND owner <> $2'
+const othersDeletedSql = 'SELECT FROM control_plane.deleted_channels WHERE id = ANY($1::uuid[]) AND owner <> $2'
 
 /** In SQL: the channels of an array of ids that exist and belong to the owner, in the order of the array, as JSON text for `parseChannels`. */
 export const channelsSql = (ids: string, owner: string): string => `(
@@ -108,7 +108,7 @@ export function openChannels(database: Database, writes: Writes): Channels {
       })
       const ids = rows.map(({ id }) => id)
       const isMade = writes(by, async write => {
-        if (given.length > 0 && (await write.query(ofAnotherSql, [ids, by.user])).length > 0) throw inUse()
+        if (given.length > 0 && (await write.query(othersDeletedSql, [ids, by.user])).length > 0) throw inUse()
         await write.query(insertSql, [by.user, JSON.stringify(rows)])
         write.note('channel.create', ids)
         // Until now an administrator may have read what other producers sent under a given id.

@@ -155,9 +155,9 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
   app.get('/groups/:group/members', { schema: listMembersSchema, onRequest }, async (request, reply) => {
     const id = toGroupId(request.params.group)
     const { group } = await seen(request, id)
-    const ofThings = request.query.type === 'users' ? undefined : await members.things(id, {}, request.query)
-    const type = ofThings !== undefined && (ofThings.total > 0 || request.query.type === 'things') ? 'things' : 'users'
-    const { total, items } = type === 'things' ? ofThings! : idsOf(await members.users(id, {}, request.query))
+    const thingsPage = request.query.type === 'users' ? undefined : await members.things(id, {}, request.query)
+    const type = thingsPage !== undefined && (thingsPage.total > 0 || request.query.type === 'things') ? 'things' : 'users'
+    const { total, items } = type === 'things' ? thingsPage! : idsOf(await members.users(id, {}, request.query))
     const { offset, limit } = request.query
     return reply.send({ total, offset, limit, level: 1, name: group.name, type, members: [...items] })
   })
@@ -196,22 +196,22 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
   })
 
   app.post('/groups/:group/share', { schema: shareGroupSchema, onRequest }, async (request, reply) => {
-    const [ofUsers, ofThings] = [toGroupId(request.params.group), toGroupId(request.body.thing_group_id)]
+    const [userGroup, thingGroup] = [toGroupId(request.params.group), toGroupId(request.body.thing_group_id)]
     const caller = callerOf(request)
-    await demandControl(caller, ofUsers)
-    await demandControl(caller, ofThings)
-    if (!(await members.share(changerOf(request), ofUsers, ofThings, true))) throw await refusal(caller, ofUsers)
+    await demandControl(caller, userGroup)
+    await demandControl(caller, thingGroup)
+    if (!(await members.share(changerOf(request), userGroup, thingGroup, true))) throw await refusal(caller, userGroup)
     return reply.send({})
   })
 
   app.delete('/groups/:group/share', { schema: unshareGroupSchema, onRequest }, async (request, reply) => {
-    const [ofUsers, ofThings] = [toGroupId(request.params.group), toGroupId(request.body.thing_group_id)]
+    const [userGroup, thingGroup] = [toGroupId(request.params.group), toGroupId(request.body.thing_group_id)]
     const caller = callerOf(request)
-    const controlled = [await controls(caller, ofUsers), await controls(caller, ofThings)]
+    const controlled = [await controls(caller, userGroup), await controls(caller, thingGroup)]
     // Another user's group that is not shared returns the same answer as an absent one.
-    const mayEnd = controlled.every(Boolean) || (controlled.some(Boolean) && (await members.areShared(ofUsers, ofThings)))
-    if (!mayEnd) throw await refusal(caller, controlled[0] ? ofThings : ofUsers)
-    if (!(await members.share(changerOf(request), ofUsers, ofThings, false))) throw await refusal(caller, ofUsers)
+    const mayEnd = controlled.every(Boolean) || (controlled.some(Boolean) && (await members.areShared(userGroup, thingGroup)))
+    if (!mayEnd) throw await refusal(caller, controlled[0] ? thingGroup : userGroup)
+    if (!(await members.share(changerOf(request), userGroup, thingGroup, false))) throw await refusal(caller, userGroup)
     return reply.code(204).send()
   })
 }

@@ -47,8 +47,8 @@ const shown = `id, owner, name, description, metadata, ${timestamps.join(', ')}`
 const memberSql = (ids: string) => `
   SELECT ordinal, ${shown} FROM control_plane.groups WHERE (owner = $1 OR id = ANY(${ids})) AND ${isDelivered('groups.id')}`
 /** An array, so that the two conditions are two look-ups in indexes. */
-const ofUserSql = `ARRAY(SELECT ${idIn('object')} FROM control_plane.tuples WHERE subject = $2 AND relation = 'member')`
-const givenIdsSql = '$2::uuid[]'
+const groupIdsOfUserSql = `ARRAY(SELECT ${idIn('object')} FROM control_plane.tuples WHERE subject = $2 AND relation = 'member')`
+const listedIdsSql = '$2::uuid[]'
 
 // Applies to every policy store, and includes groups that the owner has left. Counting stops one above the bound.
 const madeSql = `
@@ -95,10 +95,10 @@ export function openGroups(database: Database, policies: PolicyStore, writes: Wr
   }
 
   /** The groups that name the user as their member. */
-  async function ofUser(user: UserId): Promise<[string, SqlValue]> {
-    if (policies.isInDatabase) return [ofUserSql, user]
+  async function groupIdsOf(user: UserId): Promise<[string, SqlValue]> {
+    if (policies.isInDatabase) return [groupIdsOfUserSql, user]
     const found = await policies.list({ subject: user, relation: 'member' })
-    return [givenIdsSql, found.filter(({ object }) => isId(object)).map(({ object }) => object)]
+    return [listedIdsSql, found.filter(({ object }) => isId(object)).map(({ object }) => object)]
   }
 
   return {
@@ -121,10 +121,10 @@ export function openGroups(database: Database, policies: PolicyStore, writes: Wr
 
     find,
 
-    list: async (user, filter, page) => listWith(user, await ofUser(user), filter, page),
+    list: async (user, filter, page) => listWith(user, await groupIdsOf(user), filter, page),
 
     async listOf(member, page) {
-      if ('user' in member) return listWith(null, await ofUser(member.user), {}, page)
+      if ('user' in member) return listWith(null, await groupIdsOf(member.user), {}, page)
       return listWith(null, ['ARRAY(SELECT group_id FROM control_plane.group_things WHERE thing = $2)', member.thing], {}, page)
     },
 

@@ -46,8 +46,8 @@ export function keyRoutes(app: HttpServer, { keys, users, authentication, author
 
   app.post('/keys', { schema: issueKeySchema, onRequest }, async (request, reply) => {
     const endsMs = endOf(request.body)
-    const ofName = textFault(request.body.name, keyNameBytesMax)
-    if (ofName !== undefined) refuseFaults([{ pointer: '/body/name', detail: ofName }])
+    const faultInName = textFault(request.body.name, keyNameBytesMax)
+    if (faultInName !== undefined) refuseFaults([{ pointer: '/body/name', detail: faultInName }])
     demandToken(request)
     const { key, value } = await keys.issue(changerOf(request), request.body.name, endsMs)
     const { id, issuedAt, expiresAt } = key

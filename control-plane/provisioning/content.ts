@@ -122,13 +122,13 @@ function typeOf({ metadata }: { readonly metadata: Readonly<Record<string, unkno
 
 /** The agent finds its channels by type, or takes the first as control and the second as data. */
 function fillAgent(content: Table, { channels }: ContentValues): void {
-  const ofType = (type: string) => channels.find(channel => typeOf(channel) === type)
-  const control = ofType('control') ?? channels.find(channel => typeOf(channel) !== 'data')
-  const data = ofType('data') ?? channels.find(channel => channel !== control)
+  const channelOfType = (type: string) => channels.find(channel => typeOf(channel) === type)
+  const control = channelOfType('control') ?? channels.find(channel => typeOf(channel) !== 'data')
+  const data = channelOfType('data') ?? channels.find(channel => channel !== control)
   const wanted: readonly [section: [string, string], values: Readonly<Record<string, string | undefined>>][] = [
     [['agent', 'mqtt'], { username: '{{thing.id}}', password: '{{thing.key}}' }],
     [['agent', 'channels'], { control: control?.id, data: data?.id }],
-    [['export', 'mqtt'], { username: '{{thing.id}}', password: '{{thing.key}}', channel: (ofType('export') ?? data)?.id }],
+    [['export', 'mqtt'], { username: '{{thing.id}}', password: '{{thing.key}}', channel: (channelOfType('export') ?? data)?.id }],
   ]
   for (const [[part, section], values] of wanted) {
     const table = tableIn(tableIn(content, part), section)

@@ -125,8 +125,8 @@ export function openMappings(parts: Parts): Mappings {
     await store(write)
     if (isProvisioned) await configure(write, request, thing, madeChannels, issued[main])
 
-    const ofMapping = { thing: thing.id, things: ids, channels: channelIds, isWhitelisted, issuer: issued[0] }
-    await rows.insert(write, { ...request, ...ofMapping })
+    const mappingFields = { thing: thing.id, things: ids, channels: channelIds, isWhitelisted, issuer: issued[0] }
+    await rows.insert(write, { ...request, ...mappingFields })
     write.note('mapping.create', [...ids, ...channelIds])
     return { things: madeThings, channels: madeChannels, whitelisted: whitelist(ids, isWhitelisted), ...answerOf(issued) }
   }
@@ -135,17 +135,17 @@ export function openMappings(parts: Parts): Mappings {
     write: Write & Caller,
     { externalId, externalKey }: MappingRequest,
     thing: Thing,
-    ofThing: readonly Channel[],
+    thingChannels: readonly Channel[],
     certificate: IssuedCertificate | undefined,
   ): Promise<void> {
     const { certificate: clientCert, privateKey: clientKey, issuingCa: caCert } = certificate ?? {}
-    const values = { externalId, thing, channels: ofThing.map(channel => ({ ...channel, metadata: channel.metadata ?? {} })) }
+    const values = { externalId, thing, channels: thingChannels.map(channel => ({ ...channel, metadata: channel.metadata ?? {} })) }
     const created = await configs.create(write, {
       externalId,
       externalKey,
       thing: thing.id,
       name: thing.name,
-      channels: ofThing.map(({ id }) => id),
+      channels: thingChannels.map(({ id }) => id),
       state: isWhitelisted ? 1 : 0,
       content: content === undefined ? undefined : fillContent(content, values),
       clientCert,
@@ -199,9 +199,9 @@ export function openMappings(parts: Parts): Mappings {
       const found = await rows.find(by.user, request.externalId)
       if (found === undefined) throw new HttpError('unavailable', 'the mapping was deleted in the meantime: retry')
       await writes(by, write => externalKeys.renew(write, request, found))
-      const shown = found.issuer && answerOf(issuedBy(found.issuer, await certificates.current(found.things)))
-      const ofMapping = { channels: found.channels, whitelisted: whitelist(found.things, found.isWhitelisted), ...shown }
-      return { mapping: { things: await things.findAll(found.things), ...ofMapping }, isNew: false }
+      const answeredCertificates = found.issuer && answerOf(issuedBy(found.issuer, await certificates.current(found.things)))
+      const mappingFields = { channels: found.channels, whitelisted: whitelist(found.things, found.isWhitelisted), ...answeredCertificates }
+      return { mapping: { things: await things.findAll(found.things), ...mappingFields }, isNew: false }
     },
 
     async preview(owner, request) {

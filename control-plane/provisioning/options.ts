@@ -92,9 +92,9 @@ export interface ProvisionSurroundings {
 export function loadProvisioning(given: Static<typeof provisionOptions>, surroundings: ProvisionSurroundings): ProvisionOptions {
   const { env, compatibility, ttlHoursMax, http, environment } = surroundings
   const { host, trustedProxies } = http
-  const { layout, settings, warnings: ofFile }: LayoutFile = readLayout(given.configPath || undefined, { compatibility, environment })
+  const { layout, settings, warnings: fileWarnings }: LayoutFile = readLayout(given.configPath || undefined, { compatibility, environment })
   const faults: OptionFault[] = []
-  const warnings = [...ofFile]
+  const warnings = [...fileWarnings]
 
   const user = given.user ?? settings.svcUser
   const password = given.password ?? given.pass ?? settings.svcPass

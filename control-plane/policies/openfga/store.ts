@@ -94,11 +94,11 @@ export function openOpenFgaPolicies({ database, client, timeoutMs, onFailure }: 
   function commit<Result>(work: Work<Result>, isThere: boolean): Promise<Committed<Result>> {
     return database.transaction(async transaction => {
       const [added, removed]: [Policy[], (Policy | PoliciesOf)[]] = [[], []]
-      const ofMade: [policies: readonly Policy[], entities: readonly string[]][] = []
+      const creations: [policies: readonly Policy[], entities: readonly string[]][] = []
       const result = await work(transaction, {
         async add(policies, entities) {
           if (entities === undefined) added.push(...policies)
-          else ofMade.push([policies, entities])
+          else creations.push([policies, entities])
           return policies
         },
         async remove(policies) {
@@ -109,7 +109,7 @@ export function openOpenFgaPolicies({ database, client, timeoutMs, onFailure }: 
       })
       // Last, so that the transaction itself can see the entities that it created.
       const made: Made[] = []
-      for (const [policies, entities] of ofMade) {
+      for (const [policies, entities] of creations) {
         await queue.refusePending(transaction, entities)
         made.push(...(await outbox.put(transaction, policies, entities)))
       }
