@@ -166,9 +166,12 @@ async function firstPages(reader: Reader, channel: string, turns: number): Promi
       if (turn >= 0) some.push(ms)
     }
   }
-  const [whole, ofUsual, ofRarest] = [...times.values()].map(median) as [number, number, number]
-  const beside = (ms: number): string => `${figure(ms)} (${(ms / whole).toFixed(1)} of it)`
-  console.log(`first page of 10`.padEnd(50), `channel ${figure(whole)}   usual publisher ${beside(ofUsual)}   rarest ${beside(ofRarest)}`)
+  const [wholeMs, usualMs, rarestMs] = [...times.values()].map(median) as [number, number, number]
+  const withRatio = (ms: number): string => `${figure(ms)} (${(ms / wholeMs).toFixed(1)} of it)`
+  console.log(
+    `first page of 10`.padEnd(50),
+    `channel ${figure(wholeMs)}   usual publisher ${withRatio(usualMs)}   rarest ${withRatio(rarestMs)}`,
+  )
 }
 
 /** The start of the last days, which have a quarter of the rows, in nanoseconds. */

@@ -110,9 +110,9 @@ async function rowsOfSeries(session: Session, query: PageQuery, shown: readonly 
   const series = Map.groupBy(shown, ({ us }) => us)
   const rangesOf = (times: readonly number[]): RowRange[] =>
     [...new Set(times)].flatMap(us => {
-      const ofMicrosecond = series.get(us)!
-      if (ofMicrosecond.length > singlyMax) return [microsecond(us)]
-      return ofMicrosecond.map(({ tags }): RowRange => ({ ...microsecond(us), tags }))
+      const sameMicrosecond = series.get(us)!
+      if (sameMicrosecond.length > singlyMax) return [microsecond(us)]
+      return sameMicrosecond.map(({ tags }): RowRange => ({ ...microsecond(us), tags }))
     })
   const wanted = new Map(shown.map(({ key, us }) => [key, us]))
   const newest = new Map<string, Row>()

@@ -94,18 +94,24 @@ export function policyStoreConformance(open: () => Opened | Promise<Opened>): vo
     })
 
     test('the objects of a subject are those on which it has the relation, directly, through groups, and as everyone does', async () => {
-      const [own, ofGroup, ofAll, written, ofOther] = Array.from({ length: 5 }, newThingId) as [ThingId, ThingId, ThingId, ThingId, ThingId]
+      const [own, throughGroup, forEveryone, written, others] = Array.from({ length: 5 }, newThingId) as [
+        ThingId,
+        ThingId,
+        ThingId,
+        ThingId,
+        ThingId,
+      ]
       await add(
         { subject: user, relation: 'read', object: own },
-        { subject: membersOf(group), relation: 'read', object: ofGroup },
+        { subject: membersOf(group), relation: 'read', object: throughGroup },
         { subject: user, relation: 'member', object: group },
-        { subject: '*', relation: 'read', object: ofAll },
+        { subject: '*', relation: 'read', object: forEveryone },
         { subject: user, relation: 'write', object: written },
-        { subject: other, relation: 'read', object: ofOther },
+        { subject: other, relation: 'read', object: others },
       )
       const found = await store.objects(user, 'read')
-      expect(found).toEqual(expect.arrayContaining([own, ofGroup, ofAll]))
-      for (const object of [written, ofOther]) expect(found).not.toContain(object)
+      expect(found).toEqual(expect.arrayContaining([own, throughGroup, forEveryone]))
+      for (const object of [written, others]) expect(found).not.toContain(object)
     })
 
     test('more than a hundred policies can be added, listed and removed together', async () => {

@@ -58,8 +58,8 @@ function repairSuite(database: () => Database, policiesOptions: () => Options): 
   /** The policies of these objects, and those of the user on `users`. */
   async function policiesOf(user: User, objects: readonly string[]): Promise<string[]> {
     const lists = await Promise.all(objects.map(object => store.list({ object: object as PolicyObject })))
-    const ofUser = await store.list({ object: 'users', subject: user.id as never })
-    return [...lists.flat(), ...ofUser].map(({ subject, relation, object }) => `${object}#${relation}@${subject}`).sort()
+    const membership = await store.list({ object: 'users', subject: user.id as never })
+    return [...lists.flat(), ...membership].map(({ subject, relation, object }) => `${object}#${relation}@${subject}`).sort()
   }
   async function linesOfAudit(): Promise<number> {
     const sql = `SELECT count(*) AS lines FROM control_plane.audit WHERE action = 'policy.repair'`
@@ -151,8 +151,8 @@ function repairSuite(database: () => Database, policiesOptions: () => Options): 
       `SELECT objects, relations FROM control_plane.audit WHERE action = 'policy.repair' ORDER BY id OFFSET $1`,
       [lines],
     )
-    const ofUsers = audited.filter(({ objects }) => objects.includes('users'))
-    expect(ofUsers.map(({ objects, relations }) => [objects.length <= 1001, relations])).toEqual([1, 2, 3].map(() => [true, ['member']]))
+    const userLines = audited.filter(({ objects }) => objects.includes('users'))
+    expect(userLines.map(({ objects, relations }) => [objects.length <= 1001, relations])).toEqual([1, 2, 3].map(() => [true, ['member']]))
   })
 
   describe('beside an instance', () => {

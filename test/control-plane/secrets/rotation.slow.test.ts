@@ -221,8 +221,8 @@ describeOnDatabases('rotation of the master key', database => {
     beforeEach(async () => {
       const old = await open([oldKey])
       const token = await old.signIn(user)
-      const ofUser = { authorization: token }
-      await expectStatus(call(old.url, 'POST', '/mapping', { ...ofUser, body: device }), 201)
+      const userHeaders = { authorization: token }
+      await expectStatus(call(old.url, 'POST', '/mapping', { ...userHeaders, body: device }), 201)
       const body = {
         external_id: 'other',
         external_key: 'external key',
@@ -230,7 +230,7 @@ describeOnDatabases('rotation of the master key', database => {
         content: '{"a":1}',
         client_key: 'private',
       }
-      await expectStatus(call(old.url, 'POST', '/things/configs', { ...ofUser, body }), 201)
+      await expectStatus(call(old.url, 'POST', '/things/configs', { ...userHeaders, body }), 201)
     })
 
     test('contents and private keys are written under the new key, and the configuration keeps its version', async () => {
