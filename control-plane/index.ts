@@ -14,7 +14,7 @@ import { auditRoutes } from './audit/routes.ts'
 import { openAuditLog } from './audit/store.ts'
 import { openExternalKeys, openFailedFetches } from './bootstrap/external-keys.ts'
 import { bootstrapRoutes } from './bootstrap/routes.ts'
-import { openConfigSecrets, openConfigs } from './bootstrap/store.ts'
+import { openBootstrapConfigs, openBootstrapSecrets } from './bootstrap/store.ts'
 import { openCertificateService } from './certificates/index.ts'
 import { watchExpiries } from './certificates/metrics.ts'
 import { certificateRoutes } from './certificates/routes.ts'
@@ -162,14 +162,25 @@ export function prepareControlPlane({
   const givenIds = openGivenIds(failedAttempts, isCompatible)
   const externalKeys = openExternalKeys(masterKeys, externalKeyBytesMin)
   const failedFetches = openFailedFetches(openUnknownKeys(failedAttempts, failedFetchesWaitMs))
-  const sealed = openConfigSecrets(masterKeys)
+  const sealed = openBootstrapSecrets(masterKeys)
   // Agents of older platforms never acknowledge their private keys.
   const keepsPrivateKeys = isCompatible
   const revokesReplaced = options.certificates.mode === 'pki'
-  const forConfigs = { database, writes, things, connections, certificates, revokesReplaced, keys, externalKeys, sealed, keepsPrivateKeys }
-  const configs = openConfigs(forConfigs)
+  const bootstrapConfigParts = {
+    database,
+    writes,
+    things,
+    connections,
+    certificates,
+    revokesReplaced,
+    keys,
+    externalKeys,
+    sealed,
+    keepsPrivateKeys,
+  }
+  const bootstrapConfigs = openBootstrapConfigs(bootstrapConfigParts)
   const rows = openMappingRows(database, externalKeys)
-  const mappings = openMappings({ layout, rows, writes, things, channels, connections, configs, externalKeys, certificates })
+  const mappings = openMappings({ layout, rows, writes, things, channels, connections, bootstrapConfigs, externalKeys, certificates })
   const authentication = openAuthentication({ tokens, users, apiKeys, unknownKeys })
   const authorization = openAuthorization(policies)
   const configuredCaller = credentials && openConfiguredCaller(credentials, { authentication, signIn, users, logger })
@@ -184,7 +195,7 @@ export function prepareControlPlane({
       if (outcome === 'installed') logger.info('control plane installed')
       const names = await foldStoredNames(database)
       if (names > 0) logger.info({ names }, 'case-folded the names of an earlier version')
-      await configs.eraseOverdue()
+      await bootstrapConfigs.eraseOverdue()
       const lost = await externalKeys.countBeside(database, externalKeys.masterKeyIds)
       if (lost > 0)
         logger.warn(
@@ -218,7 +229,14 @@ export function prepareControlPlane({
         certificateRoutes(app, { certificates, things, options: options.certificates, authentication, authorization })
       const externalKeyParts = { externalKeys, failedFetches, authentication, authorization }
       if (served.has('bootstrap'))
-        bootstrapRoutes(app, { ...externalKeyParts, configs, things, connections, certificates: options.certificates, isCompatible })
+        bootstrapRoutes(app, {
+          ...externalKeyParts,
+          bootstrapConfigs,
+          things,
+          connections,
+          certificates: options.certificates,
+          isCompatible,
+        })
       if (served.has('provision')) {
         const content = layout.bootstrap.content ?? {}
         provisioningRoutes(app, { ...externalKeyParts, mappings, rows, content, configuredCaller })

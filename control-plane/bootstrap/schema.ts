@@ -55,7 +55,7 @@ const thingFields = {
   mainflux_channels: Type.Array(channelSchema, { description: 'As `channel_details`.' }),
 }
 
-const configSchema = Type.Object(
+const bootstrapConfigSchema = Type.Object(
   {
     ...thingFields,
     external_id: externalId,
@@ -68,7 +68,7 @@ const configSchema = Type.Object(
   { title: 'BootstrapConfiguration', description: 'The configuration; external key, certificates and private key are not shown.' },
 )
 
-export const createConfigSchema = {
+export const createBootstrapConfigSchema = {
   ...needsToken,
   operationId: 'createConfiguration',
   summary: 'Create a bootstrap configuration',
@@ -91,7 +91,7 @@ export const createConfigSchema = {
   },
 }
 
-export const listConfigsSchema = {
+export const listBootstrapConfigsSchema = {
   ...needsToken,
   operationId: 'listConfigurations',
   summary: 'List your bootstrap configurations',
@@ -104,26 +104,26 @@ export const listConfigsSchema = {
     name: nameQuery,
   }),
   response: {
-    200: Type.Object({ ...pageAnswer, configs: Type.Array(configSchema) }, pageOptions('ConfigurationsPage')),
+    200: Type.Object({ ...pageAnswer, configs: Type.Array(bootstrapConfigSchema) }, pageOptions('ConfigurationsPage')),
     ...errorAnswers('unauthenticated'),
   },
 }
 
-export const viewConfigSchema = {
+export const viewBootstrapConfigSchema = {
   ...needsToken,
   operationId: 'viewConfiguration',
   summary: 'View a bootstrap configuration',
   description: 'Only for its owner.',
   params,
   response: {
-    200: { ...configSchema, ...headersOf(eTagHeader) },
+    200: { ...bootstrapConfigSchema, ...headersOf(eTagHeader) },
     ...errorAnswers('unauthenticated', 'forbidden', 'not_found'),
   },
 }
 
 const changed = { 200: emptyAnswer('Changed.', eTagHeader), ...errorAnswers(...bodyCodes, ...changeCodes) }
 
-export const updateConfigSchema = {
+export const updateBootstrapConfigSchema = {
   ...needsToken,
   operationId: 'updateConfiguration',
   summary: 'Change name and content, or enable and disable',
@@ -175,7 +175,7 @@ export const updateStateSchema = {
   response: changed,
 }
 
-export const removeConfigSchema = {
+export const removeBootstrapConfigSchema = {
   ...needsToken,
   operationId: 'removeConfiguration',
   summary: 'Delete a bootstrap configuration',
@@ -185,7 +185,7 @@ export const removeConfigSchema = {
   response: { 204: emptyAnswer('Deleted.'), ...errorAnswers(...bodyCodes, ...changeCodes) },
 }
 
-export const fetchConfigSchema = {
+export const fetchBootstrapConfigSchema = {
   ...showsExternalKey,
   operationId: 'fetchConfiguration',
   summary: 'Fetch the configuration of a device',

@@ -9,7 +9,7 @@ import { DatabaseError } from '../../database/database.ts'
 import { HttpError } from '../../http/errors.ts'
 import { networkOf } from '../../http/requests/client-address.ts'
 import { type ExternalCredential, type ExternalKeys, ExternalKeyTakenError } from '../bootstrap/external-keys.ts'
-import type { Configs } from '../bootstrap/store.ts'
+import type { BootstrapConfigs } from '../bootstrap/store.ts'
 import type { IssuedCertificate } from '../certificates/record.ts'
 import type { Certificates } from '../certificates/store.ts'
 import type { Channel, Channels } from '../channels/store.ts'
@@ -58,7 +58,7 @@ interface Parts {
   readonly things: Pick<Things, 'create' | 'findAll' | 'remove'>
   readonly channels: Pick<Channels, 'create' | 'remove'>
   readonly connections: Pick<Connections, 'connect'>
-  readonly configs: Pick<Configs, 'create' | 'demandFree'>
+  readonly bootstrapConfigs: Pick<BootstrapConfigs, 'create' | 'demandFree'>
   readonly externalKeys: ExternalKeys
   readonly certificates: Pick<Certificates, 'issuing' | 'revoking' | 'current'>
 }
@@ -75,7 +75,7 @@ interface Prepared {
 const mappingWork = { what: ['mappings', 'created'], concurrentMax: 32, jobsMax: 400, addressJobsMax: 200, accountJobsMax: 60 } as const
 
 export function openMappings(parts: Parts): Mappings {
-  const { layout, rows, writes, things, channels, connections, configs, externalKeys, certificates } = parts
+  const { layout, rows, writes, things, channels, connections, bootstrapConfigs, externalKeys, certificates } = parts
   const { isProvisioned, isWhitelisted, hasCertificates, content } = layout.bootstrap
   /** Index of the thing that the external id belongs to; of the first, if it belongs to none. */
   const main = Math.max(
@@ -100,7 +100,7 @@ export function openMappings(parts: Parts): Mappings {
       return false
     }
     if (await rows.isTaken(request)) throw new ExternalKeyTakenError()
-    if (isProvisioned) await configs.demandFree(owner, request)
+    if (isProvisioned) await bootstrapConfigs.demandFree(owner, request)
     return true
   }
 
@@ -140,7 +140,7 @@ export function openMappings(parts: Parts): Mappings {
   ): Promise<void> {
     const { certificate: clientCert, privateKey: clientKey, issuingCa: caCert } = certificate ?? {}
     const values = { externalId, thing, channels: thingChannels.map(channel => ({ ...channel, metadata: channel.metadata ?? {} })) }
-    const created = await configs.create(write, {
+    const created = await bootstrapConfigs.create(write, {
       externalId,
       externalKey,
       thing: thing.id,

@@ -7,15 +7,15 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { MasterKeys } from '../../config/secrets.ts'
 import type { Database } from '../../database/database.ts'
 import { openExternalKeys } from '../bootstrap/external-keys.ts'
-import { openConfigSecrets } from '../bootstrap/store.ts'
+import { openBootstrapSecrets } from '../bootstrap/store.ts'
 import { openAuthorityKeys } from '../certificates/authorities/builtin-store.ts'
 import type { ThingId } from '../ids.ts'
 import { checkedKey, setCheckedKey } from '../installation.ts'
 import { openThingKeys, type ThingKeys } from '../things/keys.ts'
 import { itself, type Writes } from '../writes.ts'
 import {
+  countBootstrapConfigsLeft,
   countByMasterKey,
-  countConfigsLeft,
   isAuthorityLeft,
   isLeft,
   type KeyCount,
@@ -23,7 +23,7 @@ import {
   previousKeys,
   rewriteAuthority,
   rewriteBatch,
-  rewriteConfigs,
+  rewriteBootstrapConfigs,
 } from './store.ts'
 
 export interface RotationState {
@@ -33,7 +33,7 @@ export interface RotationState {
   /** Whether the key of the certificate authority is under another. */
   readonly isAuthorityLeft: boolean
   /** Bootstrap configurations with a secret that is under another. */
-  readonly configsLeft: number
+  readonly bootstrapConfigsLeft: number
   /** Previous keys that need another master key than the first until they expire. */
   readonly previous: PreviousKeys
   /** External keys that need another, until their device fetches its configuration or their mapping is requested again. */
@@ -58,7 +58,7 @@ export async function readRotation(database: Database, masterKeys: MasterKeys): 
     masterKeyId: keys.masterKeyIds[0].toString('hex'),
     counts: await countByMasterKey(database),
     isAuthorityLeft: await isAuthorityLeft(database, openAuthorityKeys(masterKeys)),
-    configsLeft: await countConfigsLeft(database, openConfigSecrets(masterKeys)),
+    bootstrapConfigsLeft: await countBootstrapConfigsLeft(database, openBootstrapSecrets(masterKeys)),
     previous: await previousKeys(database, keys),
     externalKeysLeft: await countExternalKeysLeft(database, masterKeys),
   }
@@ -89,8 +89,8 @@ export async function rotateSecrets({ database, writes, masterKeys, onProgress }
     rewritten += written
     if (written === 0) await wait(retryMs)
   }
-  const areConfigsRewritten = await rewriteAllConfigs(database, masterKeys)
-  if (rewritten > 0 || isAuthorityRewritten || areConfigsRewritten || !before.equals(masterKeys[0])) {
+  const areBootstrapConfigsRewritten = await rewriteAllBootstrapConfigs(database, masterKeys)
+  if (rewritten > 0 || isAuthorityRewritten || areBootstrapConfigsRewritten || !before.equals(masterKeys[0])) {
     await writes(itself, async write => {
       await setCheckedKey(write, masterKeys[0])
       write.note('secrets.rotate', [first.toString('hex')])
@@ -100,11 +100,11 @@ export async function rotateSecrets({ database, writes, masterKeys, onProgress }
 }
 
 /** @returns whether there were any to write */
-async function rewriteAllConfigs(database: Database, masterKeys: MasterKeys): Promise<boolean> {
-  const sealed = openConfigSecrets(masterKeys)
+async function rewriteAllBootstrapConfigs(database: Database, masterKeys: MasterKeys): Promise<boolean> {
+  const sealed = openBootstrapSecrets(masterKeys)
   let isAny = false
-  while ((await countConfigsLeft(database, sealed)) > 0) {
-    const written = await database.transaction(transaction => rewriteConfigs(transaction, sealed))
+  while ((await countBootstrapConfigsLeft(database, sealed)) > 0) {
+    const written = await database.transaction(transaction => rewriteBootstrapConfigs(transaction, sealed))
     if (written === 0) await wait(retryMs)
     else isAny = true
   }

@@ -94,6 +94,17 @@ export const said: readonly Word[] = [
   { words: 'giv(e|en|ing) up|abandon(able|ed|ing)?', say: 'abort or deadline', only: product, why: 'tests play callers that give up' },
   { words: 'utils|helpers', say: 'what is in it' },
   {
+    words: '(?<!bootstrap )configs?',
+    say: 'bootstrap config',
+    only: /^control-plane\//,
+    except: [
+      'control-plane/bootstrap/routes.ts config',
+      'control-plane/bootstrap/store.ts config',
+      'control-plane/provisioning/options.ts configPath',
+    ],
+    why: 'elsewhere it is the configuration of a process; where bootstrap configurations are the subject, a local need not repeat it',
+  },
+  {
     words: '^of .+',
     say: 'what it is, as `thingFields` for what a thing has',
     except: ['console/demo.ts ofDevices'],

@@ -236,9 +236,9 @@ describeOnDatabases('rotation of the master key', database => {
     test('contents and private keys are written under the new key, and the configuration keeps its version', async () => {
       const config = `/things/configs/${things[0]!.id}`
       const before = await ask('GET', config)
-      expect((await readRotation(database(), both)).configsLeft).toBe(1)
+      expect((await readRotation(database(), both)).bootstrapConfigsLeft).toBe(1)
       await rotate()
-      expect((await readRotation(database(), both)).configsLeft).toBe(0)
+      expect((await readRotation(database(), both)).bootstrapConfigsLeft).toBe(0)
       const after = await ask('GET', config, undefined, await open([newKey]))
       expect([after.json, after.headers.get('etag')]).toEqual([before.json, before.headers.get('etag')])
       const fetched = await fetchOn(platform, { external_id: 'other', external_key: 'external key' })
