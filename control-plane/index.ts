@@ -10,6 +10,7 @@ import { openAccess } from './access/access.ts'
 import { decorateCaller, openAuthentication } from './access/authentication.ts'
 import { openAuthorization } from './access/authorization.ts'
 import { openFailedAttempts } from './access/failed-attempts.ts'
+import { openAccessChanges } from './access-changes.ts'
 import { auditRoutes } from './audit/routes.ts'
 import { openAuditLog } from './audit/store.ts'
 import { openExternalKeys, openFailedFetches } from './bootstrap/external-keys.ts'
@@ -18,7 +19,6 @@ import { openBootstrapConfigs, openBootstrapSecrets } from './bootstrap/store.ts
 import { openCertificateService } from './certificates/index.ts'
 import { watchExpiries } from './certificates/metrics.ts'
 import { certificateRoutes } from './certificates/routes.ts'
-import { openChanges } from './changes.ts'
 import { channelRoutes } from './channels/routes.ts'
 import { openChannels } from './channels/store.ts'
 import type { AccessControl } from './client.ts'
@@ -141,9 +141,9 @@ export function prepareControlPlane({
   const elsewhere = options.policies.store === 'openfga' ? openOpenFga(database, options.policies.openfga, logger) : undefined
   const policies = elsewhere ?? openRelationalPolicies(database)
   // On a server there may always be other instances.
-  const changes = openChanges(logger, { shared: database.kind === 'server' })
+  const accessChanges = openAccessChanges(logger, { shared: database.kind === 'server' })
   const audit = openAuditLog(database, options.audit)
-  const writes = openWrites({ policies, audit, changes })
+  const writes = openWrites({ policies, audit, accessChanges })
   const users = openUsers({ database, policies, writes, passwords, versions: openTokenVersions(database) })
   const failedAttempts = openFailedAttempts(database, keysFor('failed-attempts')[0])
   const unknownKeys = openUnknownKeys(failedAttempts)
@@ -242,7 +242,7 @@ export function prepareControlPlane({
         provisioningRoutes(app, { ...externalKeyParts, mappings, rows, content, configuredCaller })
       }
     },
-    access: openAccess({ database, keys, apiKeys, certificates, tokens, changes, unknownKeys, authorization }),
+    access: openAccess({ database, keys, apiKeys, certificates, tokens, accessChanges, unknownKeys, authorization }),
     ensureAdministrator: credentials => ensureAdministrator(users, policies, credentials),
     hasAdministrator: () => hasAdministrator(policies),
     async isAdministrator(token) {
@@ -263,7 +263,7 @@ export function prepareControlPlane({
     checkPolicies: elsewhere && (() => elsewhere.check()),
     checkCertificates: certificates.check,
     async close() {
-      changes.close()
+      accessChanges.close()
       await certificates.close()
       await elsewhere?.close()
     },

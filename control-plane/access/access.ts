@@ -2,8 +2,8 @@
 
 import { type Database, DatabaseError, type SqlRow } from '../../database/database.ts'
 import { HttpError } from '../../http/errors.ts'
+import type { AccessChanges } from '../access-changes.ts'
 import type { Certificates } from '../certificates/store.ts'
-import type { Changes } from '../changes.ts'
 import { type Access, type AccessControl, AccessUnavailableError, noChannel, parseStoredChannel } from '../client.ts'
 import { isId, type UserId } from '../ids.ts'
 import { type ApiKeys, isApiKey, validKeySql } from '../keys/store.ts'
@@ -55,7 +55,7 @@ interface Parts {
   readonly apiKeys: ApiKeys
   readonly certificates: Pick<Certificates, 'authority'>
   readonly tokens: Tokens
-  readonly changes: Changes
+  readonly accessChanges: AccessChanges
   readonly unknownKeys: UnknownKeys
   readonly authorization: Pick<Authorization, 'isAdministrator'>
 }
@@ -63,7 +63,16 @@ interface Parts {
 const unauthenticated: Access = { allowed: false, reason: 'unauthenticated' }
 const forbidden: Access & { allowed: false } = { allowed: false, reason: 'forbidden' }
 
-export function openAccess({ database, keys, apiKeys, certificates, tokens, changes, unknownKeys, authorization }: Parts): AccessControl {
+export function openAccess({
+  database,
+  keys,
+  apiKeys,
+  certificates,
+  tokens,
+  accessChanges,
+  unknownKeys,
+  authorization,
+}: Parts): AccessControl {
   const thingAccessSql = thingSql(keys.masterKeyIds.map((_, at) => `$${at + 2}`).join(', '))
 
   async function ask<Row extends AccessRow>(
@@ -127,7 +136,7 @@ export function openAccess({ database, keys, apiKeys, certificates, tokens, chan
       if (action !== 'read' || !(await mayRead(row, channel))) return forbidden
       return { allowed: true, publisher: null, owner: row.owner, endsMs: claims.endsMs }
     },
-    onChange: listener => changes.onChange(listener),
+    onChange: listener => accessChanges.onChange(listener),
   }
 }
 

@@ -16,7 +16,7 @@ import { type ChannelId, type ThingId, toChannelId, toThingId } from '../ids.ts'
 import { refuseFaults, textFault } from '../requests/text.ts'
 import { unstored } from '../things/routes.ts'
 import type { Things } from '../things/store.ts'
-import { changed, eTagOf, expectedVersions, isAmong } from '../versions.ts'
+import { eTagOf, expectedVersions, isAmong, writtenOrThrow } from '../versions.ts'
 import type { ExternalKeys, FailedFetches } from './external-keys.ts'
 import {
   acknowledgeSchema,
@@ -67,7 +67,7 @@ function ownerRoutes(app: HttpServer, parts: Parts): void {
     const outcome = await bootstrapConfigs.update(changerOf(request), thing, fields, expectedVersions(request))
     const refused = () => refusal(request, thing, fields.channels)
     if (outcome === 'not-owned') throw await refused()
-    return eTagOf((await changed(outcome, refused)).version)
+    return eTagOf((await writtenOrThrow(outcome, refused)).version)
   }
   const refusal = (request: FastifyRequest, thing: ThingId, channels: readonly ChannelId[] = []): Promise<HttpError> =>
     authorization.refusal(callerOf(request), async () => (await bootstrapConfigs.exists(thing)) && connections.exist(channels, []))
@@ -126,7 +126,7 @@ function ownerRoutes(app: HttpServer, parts: Parts): void {
 
   app.delete('/things/configs/:thing', { schema: removeBootstrapConfigSchema, onRequest }, async (request, reply) => {
     const thing = toThingId(request.params.thing)
-    await changed(await bootstrapConfigs.remove(changerOf(request), thing, expectedVersions(request)), () => refusal(request, thing))
+    await writtenOrThrow(await bootstrapConfigs.remove(changerOf(request), thing, expectedVersions(request)), () => refusal(request, thing))
     return reply.code(204).send()
   })
 }

@@ -8,7 +8,7 @@ import { bulkItemsMax, nameQuery } from '../entity.ts'
 import { exampleIds, idSchema } from '../ids.ts'
 import { emptyAnswer, headersOf, tokenRequired } from '../requests/answers.ts'
 import { pageAnswer, pageOptions, pageQuery } from '../requests/page.ts'
-import { changeCodes, eTagHeader, ifMatchHeaders } from '../versions.ts'
+import { eTagHeader, ifMatchHeaders, writeCodes } from '../versions.ts'
 
 /** Bytes of a configuration's content, and of each certificate and key. */
 export const contentBytesMax = 65_536
@@ -121,7 +121,7 @@ export const viewBootstrapConfigSchema = {
   },
 }
 
-const changed = { 200: emptyAnswer('Changed.', eTagHeader), ...errorAnswers(...bodyCodes, ...changeCodes) }
+const updateAnswers = { 200: emptyAnswer('Changed.', eTagHeader), ...errorAnswers(...bodyCodes, ...writeCodes) }
 
 export const updateBootstrapConfigSchema = {
   ...needsToken,
@@ -135,7 +135,7 @@ export const updateBootstrapConfigSchema = {
     { name, content, enabled: Type.Optional(Type.Boolean({ description: 'Whether the device may fetch it.', examples: [false] })) },
     { title: 'ConfigurationChange' },
   ),
-  response: changed,
+  response: updateAnswers,
 }
 
 export const updateCertificatesSchema = {
@@ -146,7 +146,7 @@ export const updateCertificatesSchema = {
   params,
   headers: ifMatchHeaders,
   body: Type.Object(certificates, { title: 'ConfigurationCertificates' }),
-  response: changed,
+  response: updateAnswers,
 }
 
 export const updateConnectionsSchema = {
@@ -158,7 +158,7 @@ export const updateConnectionsSchema = {
   params,
   headers: ifMatchHeaders,
   body: Type.Object({ channels: channelIds }, { title: 'ConfigurationChannels' }),
-  response: changed,
+  response: updateAnswers,
 }
 
 export const updateStateSchema = {
@@ -172,7 +172,7 @@ export const updateStateSchema = {
     { state: Type.Integer({ default: 0, minimum: 0, maximum: 1, description: '1 connects, 0 disconnects.', examples: [1] }) },
     { title: 'ConfigurationState' },
   ),
-  response: changed,
+  response: updateAnswers,
 }
 
 export const removeBootstrapConfigSchema = {
@@ -182,7 +182,7 @@ export const removeBootstrapConfigSchema = {
   description: 'Only for its owner. The thing and its connections stay.',
   params,
   headers: ifMatchHeaders,
-  response: { 204: emptyAnswer('Deleted.'), ...errorAnswers(...bodyCodes, ...changeCodes) },
+  response: { 204: emptyAnswer('Deleted.'), ...errorAnswers(...bodyCodes, ...writeCodes) },
 }
 
 export const fetchBootstrapConfigSchema = {

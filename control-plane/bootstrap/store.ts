@@ -18,7 +18,7 @@ import { type Page, type PageRequest, pageSql, toPage } from '../requests/page.t
 import { openSealedTexts, type SealedTexts } from '../sealed-text.ts'
 import type { ThingKeys } from '../things/keys.ts'
 import type { Things } from '../things/store.ts'
-import type { ChangeOutcome, Versions } from '../versions.ts'
+import type { Versions, WriteOutcome } from '../versions.ts'
 import type { Actor, Caller, Write, Writes } from '../writes.ts'
 import { type ExternalCredential, type ExternalKeys, ExternalKeyTakenError, keptSql } from './external-keys.ts'
 
@@ -99,9 +99,9 @@ export interface BootstrapConfigs {
   exists(thing: ThingId): Promise<boolean>
   list(owner: UserId, filter: BootstrapConfigFilter, page: PageRequest): Promise<Page<BootstrapConfig>>
   /** What it disconnects is disconnected when it resolves. `not-owned`, with nothing changed, unless `by` owns the given channels. */
-  update(by: Caller, thing: ThingId, fields: BootstrapConfigUpdate, versions: Versions): Promise<ChangeOutcome | 'not-owned'>
+  update(by: Caller, thing: ThingId, fields: BootstrapConfigUpdate, versions: Versions): Promise<WriteOutcome | 'not-owned'>
   /** Deletes only the configuration: the thing and its connections stay. */
-  remove(by: Caller, thing: ThingId, versions: Versions): Promise<ChangeOutcome>
+  remove(by: Caller, thing: ThingId, versions: Versions): Promise<WriteOutcome>
   /** The configuration of the credential; undefined if there is none, after the same statement for an unknown id and a wrong key. */
   open(credential: ExternalCredential): Promise<FetchedBootstrapConfig | undefined>
   /** Erases every private key whose day is over: `create` and `noteFetch` erase some of them. */

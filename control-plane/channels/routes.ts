@@ -9,7 +9,7 @@ import { type ChannelId, toChannelId, type UserId } from '../ids.ts'
 import { deprecatedBy, exposeLocation } from '../requests/answers.ts'
 import type { Given, GivenIds } from '../requests/given.ts'
 import { pageOf } from '../requests/page.ts'
-import { changed, eTagOf, expectedVersions } from '../versions.ts'
+import { eTagOf, expectedVersions, writtenOrThrow } from '../versions.ts'
 import {
   createChannelSchema,
   createChannelsSchema,
@@ -73,14 +73,14 @@ export function channelRoutes(app: HttpServer, { channels, givenIds, authenticat
     const id = toChannelId(request.params.channel)
     const caller = callerOf(request)
     const outcome = await channels.update(changerOf(request), id, request.body, expectedVersions(request))
-    const { version } = await changed(outcome, () => refusal(caller, id))
+    const { version } = await writtenOrThrow(outcome, () => refusal(caller, id))
     return reply.header('etag', eTagOf(version)).send()
   })
 
   app.delete('/channels/:channel', { schema: removeChannelSchema, onRequest }, async (request, reply) => {
     const id = toChannelId(request.params.channel)
     const caller = callerOf(request)
-    await changed(await channels.remove(changerOf(request), id, expectedVersions(request)), () => refusal(caller, id))
+    await writtenOrThrow(await channels.remove(changerOf(request), id, expectedVersions(request)), () => refusal(caller, id))
     return reply.code(204).send()
   })
 }

@@ -6,7 +6,7 @@ import { type EntityFilter, filteredRows, foldedName, type Metadata, type NewEnt
 import { type ChannelId, newChannelId, type ThingId, toChannelId, type UserId } from '../ids.ts'
 import { type Given, inUse, refuseUsed } from '../requests/given.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../requests/page.ts'
-import { type ChangeOutcome, outcomeOf, type Versions } from '../versions.ts'
+import { outcomeOf, type Versions, type WriteOutcome } from '../versions.ts'
 import type { Caller, Writes } from '../writes.ts'
 
 export interface Channel {
@@ -34,9 +34,9 @@ export interface Channels {
   /** The channels of one owner that the thing is connected to, or that it is not connected to. */
   listConnected(owner: UserId, thing: ThingId, connected: boolean, page: PageRequest): Promise<Page<Channel>>
   /** Replaces name and metadata. */
-  update(by: Caller, channel: ChannelId, to: NewEntity, versions: Versions): Promise<ChangeOutcome>
+  update(by: Caller, channel: ChannelId, to: NewEntity, versions: Versions): Promise<WriteOutcome>
   /** Deletes the channel and its connections; when it resolves, publishing to it and reading it are refused. Its messages stay in their store. */
-  remove(by: Caller, channel: ChannelId, versions: Versions): Promise<ChangeOutcome>
+  remove(by: Caller, channel: ChannelId, versions: Versions): Promise<WriteOutcome>
 }
 
 const insertSql = `

@@ -13,7 +13,7 @@ import { refuseFaults, textFault } from '../requests/text.ts'
 import { unstored } from '../things/routes.ts'
 import type { Things } from '../things/store.ts'
 import type { Users } from '../users/store.ts'
-import { changed, eTagOf, expectedVersions } from '../versions.ts'
+import { eTagOf, expectedVersions, writtenOrThrow } from '../versions.ts'
 import type { GroupMembers } from './member-store.ts'
 import {
   addMembersSchema,
@@ -93,7 +93,7 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
     const caller = callerOf(request)
     await demandControl(caller, id)
     const outcome = await groups.update(changerOf(request), id, request.body, expectedVersions(request))
-    const { version } = await changed(outcome, () => refusal(caller, id))
+    const { version } = await writtenOrThrow(outcome, () => refusal(caller, id))
     return reply.header('etag', eTagOf(version)).send()
   })
 
@@ -101,7 +101,7 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
     const id = toGroupId(request.params.group)
     const caller = callerOf(request)
     await demandControl(caller, id)
-    await changed(await groups.remove(changerOf(request), id, expectedVersions(request)), () => refusal(caller, id))
+    await writtenOrThrow(await groups.remove(changerOf(request), id, expectedVersions(request)), () => refusal(caller, id))
     return reply.code(204).send()
   })
 

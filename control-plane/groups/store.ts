@@ -7,7 +7,7 @@ import { type EntityFilter, filteredRows, foldedName, type Metadata } from '../e
 import { type GroupId, isId, newGroupId, type ThingId, type UserId } from '../ids.ts'
 import { groupsOfMemberMax, idIn, isDelivered, membersOf, type PolicyStore } from '../policies/policy-store.ts'
 import { type Page, type PageRequest, toPage } from '../requests/page.ts'
-import { type ChangeOutcome, outcomeOf, type Versions } from '../versions.ts'
+import { outcomeOf, type Versions, type WriteOutcome } from '../versions.ts'
 import type { Actor, Caller, Writes } from '../writes.ts'
 
 export interface NewGroup {
@@ -33,9 +33,9 @@ export interface Groups {
   /** The groups that the user is a member of, or that the thing is in. */
   listOf(member: { readonly user: UserId } | { readonly thing: ThingId }, page: PageRequest): Promise<Page<Group>>
   /** Replaces name, description and metadata. */
-  update(by: Actor, group: GroupId, to: NewGroup, versions: Versions): Promise<ChangeOutcome>
+  update(by: Actor, group: GroupId, to: NewGroup, versions: Versions): Promise<WriteOutcome>
   /** Deletes the group, and ends every access that was gained through it. */
-  remove(by: Actor, group: GroupId, versions: Versions): Promise<ChangeOutcome>
+  remove(by: Actor, group: GroupId, versions: Versions): Promise<WriteOutcome>
 }
 
 // The timestamps in RFC 3339, in UTC.

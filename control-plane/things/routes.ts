@@ -12,7 +12,7 @@ import { deprecatedBy, exposeLocation } from '../requests/answers.ts'
 import { takeAnyType } from '../requests/any-type.ts'
 import type { Given, GivenIds } from '../requests/given.ts'
 import { pageOf } from '../requests/page.ts'
-import { changed, eTagOf, expectedVersions } from '../versions.ts'
+import { eTagOf, expectedVersions, writtenOrThrow } from '../versions.ts'
 import {
   createThingSchema,
   createThingsSchema,
@@ -96,7 +96,7 @@ export function thingRoutes(app: HttpServer, { things, givenIds, authentication,
     const caller = callerOf(request)
     await demand(caller, 'write', id)
     const outcome = await things.update(changerOf(request), id, request.body, expectedVersions(request))
-    const { version } = await changed(outcome, () => refusal(caller, id))
+    const { version } = await writtenOrThrow(outcome, () => refusal(caller, id))
     return reply.header('etag', eTagOf(version)).send()
   })
 
@@ -104,7 +104,7 @@ export function thingRoutes(app: HttpServer, { things, givenIds, authentication,
     const id = toThingId(request.params.thing)
     const caller = callerOf(request)
     await demand(caller, 'delete', id)
-    await changed(await things.remove(changerOf(request), id, expectedVersions(request)), () => refusal(caller, id))
+    await writtenOrThrow(await things.remove(changerOf(request), id, expectedVersions(request)), () => refusal(caller, id))
     return reply.code(204).send()
   })
 
@@ -116,7 +116,7 @@ export function thingRoutes(app: HttpServer, { things, givenIds, authentication,
     const outcome = await things
       .rotateKey(changerOf(request), id, request.body.grace_seconds, expectedVersions(request), given?.key)
       .catch(async (error: unknown) => Promise.reject(await givenIds.conflict(request, error)))
-    const { key, version } = await changed(outcome, () => refusal(caller, id))
+    const { key, version } = await writtenOrThrow(outcome, () => refusal(caller, id))
     return reply.headers({ ...unstored, etag: eTagOf(version) }).send({ key })
   })
 }

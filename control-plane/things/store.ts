@@ -11,7 +11,7 @@ import { isDelivered, namedBy, type Policy, type PolicyStore, type Relation } fr
 import { type Given, inUse, refuseUsed } from '../requests/given.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../requests/page.ts'
 import { lockUsersSql } from '../users/store.ts'
-import { type ChangeOutcome, outcomeOf, type Unchanged, type Versions } from '../versions.ts'
+import { outcomeOf, type Unchanged, type Versions, type WriteOutcome } from '../versions.ts'
 import type { Actor, Caller, Write, Writes } from '../writes.ts'
 import type { ThingKeys } from './keys.ts'
 
@@ -49,14 +49,14 @@ export interface Things {
   share(by: Actor, thing: ThingId, users: readonly UserId[], relations: readonly Relation[]): Promise<boolean>
   unshare(by: Actor, thing: ThingId, users: readonly UserId[], relations: readonly Relation[]): Promise<void>
   /** Replaces name and metadata. */
-  update(by: Actor, thing: ThingId, to: NewEntity, versions: Versions): Promise<ChangeOutcome>
+  update(by: Actor, thing: ThingId, to: NewEntity, versions: Versions): Promise<WriteOutcome>
   /**
    * Deletes the thing, its connections and every policy on it; when it resolves, its key is refused and its certificates are revoked.
    *
    * @param revoke of a caller whose open write is inside `Certificates.revoking` already
    * @throws HttpError `unavailable` while an authority elsewhere cannot revoke them; nothing is deleted then
    */
-  remove(by: Actor, thing: ThingId, versions: Versions, revoke?: RevokeIn): Promise<ChangeOutcome>
+  remove(by: Actor, thing: ThingId, versions: Versions, revoke?: RevokeIn): Promise<WriteOutcome>
   /**
    * Replaces the thing's key. The old one stays valid for `graceSeconds`; with 0 it is refused when this resolves. An older previous key ends
    * immediately.
@@ -160,12 +160,12 @@ export function openThings({ database, policies, writes, keys, certificates }: P
     return (await database.query(sql, [thing])).length > 0
   }
 
-  async function change(
+  async function writeThing(
     by: Actor,
     thing: ThingId,
     action: 'thing.update' | 'thing.delete' | 'thing.rotate-key',
     work: (write: Write) => Promise<VersionRow[]>,
-  ): Promise<ChangeOutcome> {
+  ): Promise<WriteOutcome> {
     const [row] = await writes(by, async write => {
       const rows = await work(write)
       if (rows.length === 0) return rows
@@ -253,12 +253,12 @@ export function openThings({ database, policies, writes, keys, certificates }: P
 
     update(by, thing, { name, metadata }, versions) {
       const values = [thing, name, foldedName(name), metadata === undefined ? null : JSON.stringify(metadata), versions ?? null]
-      return change(by, thing, 'thing.update', write => write.query(updateSql, values))
+      return writeThing(by, thing, 'thing.update', write => write.query(updateSql, values))
     },
 
     remove(by, thing, versions, given) {
-      const removeIn = (revoke: RevokeIn): Promise<ChangeOutcome> =>
-        change(by, thing, 'thing.delete', async write => {
+      const removeIn = (revoke: RevokeIn): Promise<WriteOutcome> =>
+        writeThing(by, thing, 'thing.delete', async write => {
           // The lock comes first: a request that shares the thing, or issues a certificate for it, waits and then finds it gone.
           const rows = await write.query<VersionRow>(lockRemovedSql, [thing, versions ?? null])
           if (rows.length === 0) return []
@@ -280,7 +280,7 @@ export function openThings({ database, policies, writes, keys, certificates }: P
         if (given !== undefined) await refuseInUse(write, [thing], [given])
         return rotated
       }
-      const outcome = await change(by, thing, 'thing.rotate-key', work).catch(refuseUsed)
+      const outcome = await writeThing(by, thing, 'thing.rotate-key', work).catch(refuseUsed)
       return typeof outcome === 'string' ? outcome : { key, version: outcome.version }
     },
   }

@@ -26,8 +26,9 @@ export function policyStoreConformance(open: () => Opened | Promise<Opened>): vo
       thing = newThingId()
       group = newGroupId()
     })
-    const add = (...policies: Policy[]): Promise<readonly Policy[]> => store.transaction((_, changes) => changes.add(policies))
-    const remove = (...policies: Policy[]): Promise<readonly Policy[]> => store.transaction((_, changes) => changes.remove(policies))
+    const add = (...policies: Policy[]): Promise<readonly Policy[]> => store.transaction((_, policyWriter) => policyWriter.add(policies))
+    const remove = (...policies: Policy[]): Promise<readonly Policy[]> =>
+      store.transaction((_, policyWriter) => policyWriter.remove(policies))
 
     test('without a policy everything is denied', async () => {
       for (const relation of relations) expect(await store.allows(user, relation, thing)).toBe(false)
@@ -85,12 +86,12 @@ export function policyStoreConformance(open: () => Opened | Promise<Opened>): vo
       ]
       const elsewhere: Policy = { subject: membersOf(group), relation: 'delete', object: newThingId() }
       await add(...policies, elsewhere)
-      await store.transaction((_, changes) => changes.removeAll({ object: thing }))
+      await store.transaction((_, policyWriter) => policyWriter.removeAll({ object: thing }))
       expect(await store.list({ object: thing })).toEqual([])
       expect(await store.list({ subject: membersOf(group) })).toEqual([elsewhere])
-      await store.transaction((_, changes) => changes.removeAll({ subject: membersOf(group) }))
+      await store.transaction((_, policyWriter) => policyWriter.removeAll({ subject: membersOf(group) }))
       expect(await store.list({ object: elsewhere.object })).toEqual([])
-      await store.transaction((_, changes) => changes.removeAll({ object: thing }))
+      await store.transaction((_, policyWriter) => policyWriter.removeAll({ object: thing }))
     })
 
     test('the objects of a subject are those on which it has the relation, directly, through groups, and as everyone does', async () => {
@@ -125,9 +126,9 @@ export function policyStoreConformance(open: () => Opened | Promise<Opened>): vo
     test('a failed transaction changes no policies', async () => {
       const kept: Policy = { subject: user, relation: 'read', object: thing }
       await add(kept)
-      const failed = store.transaction(async (_, changes) => {
-        await changes.add([{ subject: other, relation: 'read', object: thing }])
-        await changes.remove([kept])
+      const failed = store.transaction(async (_, policyWriter) => {
+        await policyWriter.add([{ subject: other, relation: 'read', object: thing }])
+        await policyWriter.remove([kept])
         throw new Error('aborted')
       })
       await expect(failed).rejects.toThrow('aborted')

@@ -60,8 +60,8 @@ describeWithPostgres('long searches', postgres => {
     const [subject, thing] = [id as never, newThingId()]
     // In the order of the search: the last one leads to the object.
     const groups = Array.from({ length: 20 }, () => newGroupId()).sort()
-    await relational.transaction((_, changes) =>
-      changes.add([
+    await relational.transaction((_, policyWriter) =>
+      policyWriter.add([
         ...groups.map(object => ({ subject, relation: 'member', object }) as const),
         ...groups.slice(-1).map(group => ({ subject: `${group}#member`, relation: 'read', object: thing }) as const),
       ]),

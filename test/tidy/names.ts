@@ -93,6 +93,9 @@ export const said: readonly Word[] = [
   { words: 'ending|stopping', say: 'stop', only: product, why: 'tests have several signals' },
   { words: 'giv(e|en|ing) up|abandon(able|ed|ing)?', say: 'abort or deadline', only: product, why: 'tests play callers that give up' },
   { words: 'utils|helpers', say: 'what is in it' },
+  { words: '(?<!queued )policy changes?', say: 'policy writer or queued policy change' },
+  { words: 'change outcome', say: 'write outcome' },
+  { words: 'open changes', say: 'access changes' },
   {
     words: '(?<!bootstrap )configs?',
     say: 'bootstrap config',

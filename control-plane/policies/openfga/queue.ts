@@ -10,7 +10,7 @@ import { OutsideError } from '../../outside/requests.ts'
 import type { PoliciesOf, Policy } from '../policy-store.ts'
 import type { OpenFgaClient, OpenFgaStore } from './client.ts'
 
-export interface PolicyChange {
+export interface QueuedPolicyChange {
   readonly removed: readonly (Policy | PoliciesOf)[]
   /** Added when the others are removed. */
   readonly added: readonly Policy[]
@@ -29,7 +29,7 @@ export interface PolicyQueue {
    * @returns the number of its row
    * @throws HttpError `unavailable` if an earlier change of the same policies has been waiting for long, so that repeated requests add no rows
    */
-  put(transaction: Queries, change: PolicyChange): Promise<bigint>
+  put(transaction: Queries, change: QueuedPolicyChange): Promise<bigint>
   /**
    * Call it once that transaction is committed: the change is in effect when it resolves.
    *
@@ -116,7 +116,7 @@ export function openQueue({ database, client, store, timeoutMs, onFailure }: Par
       const [row] = await transaction.query<SqlRow & { number: bigint; removed: string; added: string }>(nextSql, [after, last])
       if (row === undefined) return undefined
       const { number } = row
-      const change = { removed: JSON.parse(row.removed), added: JSON.parse(row.added) } as PolicyChange
+      const change = { removed: JSON.parse(row.removed), added: JSON.parse(row.added) } as QueuedPolicyChange
       const names = namesIn(change)
       if (names.some(name => held.has(name))) return { number, names }
       const error = await send(to, change, isOurs).then(() => undefined, errorOf)
@@ -126,7 +126,7 @@ export function openQueue({ database, client, store, timeoutMs, onFailure }: Par
     })
   }
 
-  async function send(to: OpenFgaStore, { removed, added }: PolicyChange, isOurs: IsOurs): Promise<void> {
+  async function send(to: OpenFgaStore, { removed, added }: QueuedPolicyChange, isOurs: IsOurs): Promise<void> {
     const remove: Policy[] = []
     for (const of of removed) remove.push(...('relation' in of ? [of] : await client.read(to, of, isOurs)))
     await client.write(to, { remove, add: added }, isOurs)
@@ -173,7 +173,7 @@ export function openQueue({ database, client, store, timeoutMs, onFailure }: Par
 }
 
 /** Two changes with a name in common must keep their order: an object, or the members of a group, whose policies may all be removed. */
-function namesIn({ removed, added }: PolicyChange): string[] {
+function namesIn({ removed, added }: QueuedPolicyChange): string[] {
   return [...removed, ...added].flatMap(of => [
     ...('object' in of ? [of.object] : []),
     ...('subject' in of && of.subject.endsWith('#member') ? [of.subject] : []),

@@ -5,7 +5,7 @@ import { afterEach, beforeAll, expect, test } from 'vitest'
 import { openAccess } from '../../../control-plane/access/access.ts'
 import { openAuthorization } from '../../../control-plane/access/authorization.ts'
 import { openFailedAttempts } from '../../../control-plane/access/failed-attempts.ts'
-import { openChanges } from '../../../control-plane/changes.ts'
+import { openAccessChanges } from '../../../control-plane/access-changes.ts'
 import {
   type Access,
   type AccessChange,
@@ -50,7 +50,7 @@ describePlatform('access', platform => {
       database,
       keys: openThingKeys([masterKey]),
       tokens: openTokens([masterKey], { lifetimeSeconds: 60 }),
-      changes: openChanges(recordingLogger().logger),
+      accessChanges: openAccessChanges(recordingLogger().logger),
       unknownKeys: openUnknownKeys(openFailedAttempts(platform().database, masterKey)),
       apiKeys: openApiKeys(platform().database, writesOn(platform().database)),
       certificates: { authority },
@@ -257,16 +257,16 @@ describePlatform('access', platform => {
 
 test('a listener that throws is logged, and the others are still called', () => {
   const { logger, logged } = recordingLogger()
-  const changes = openChanges(logger)
+  const accessChanges = openAccessChanges(logger)
   const heard: AccessChange[] = []
-  changes.onChange(() => {
+  accessChanges.onChange(() => {
     throw new Error('broken listener')
   })
-  changes.onChange(change => void heard.push(change))
-  changes.emit({ kind: 'channel', channel: absentId })
+  accessChanges.onChange(change => void heard.push(change))
+  accessChanges.emit({ kind: 'channel', channel: absentId })
   expect(heard).toEqual([{ kind: 'channel', channel: absentId }])
   expect(logged()).toContain('broken listener')
-  changes.close()
-  changes.emit({ kind: 'channel', channel: absentId })
+  accessChanges.close()
+  accessChanges.emit({ kind: 'channel', channel: absentId })
   expect(heard).toHaveLength(1)
 })

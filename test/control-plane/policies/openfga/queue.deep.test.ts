@@ -1,9 +1,9 @@
 // Changes of policies that OpenFGA refuses, whose answer is lost, or whose process is killed: they are kept, and take effect in the end, in their order.
 
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { openAccessChanges } from '../../../../control-plane/access-changes.ts'
 import { openAuditLog } from '../../../../control-plane/audit/store.ts'
 import type { Certificates } from '../../../../control-plane/certificates/store.ts'
-import { openChanges } from '../../../../control-plane/changes.ts'
 import { newThingId, newUserId, type ThingId, type UserId } from '../../../../control-plane/ids.ts'
 import { OutsideError } from '../../../../control-plane/outside/requests.ts'
 import { openClient } from '../../../../control-plane/policies/openfga/client.ts'
@@ -80,12 +80,12 @@ describeWithPostgres('queue', postgres => {
     }
 
     function partsOn(on: Database, store: OpenFgaPolicies): { writes: Writes; things: Things } {
-      const changes = openChanges(recordingLogger().logger)
-      changes.onChange(change => void ended.push(change))
+      const accessChanges = openAccessChanges(recordingLogger().logger)
+      accessChanges.onChange(change => void ended.push(change))
       const parts = {
         database: on,
         policies: store,
-        writes: openWrites({ policies: store, audit: openAuditLog(on, { retentionDays: 1 }), changes }),
+        writes: openWrites({ policies: store, audit: openAuditLog(on, { retentionDays: 1 }), accessChanges }),
       }
       const certificates = { revoking: (_by, _things, work) => work(async () => undefined) } satisfies Pick<Certificates, 'revoking'>
       return { writes: parts.writes, things: openThings({ ...parts, keys: openThingKeys([masterKey]), certificates }) }
@@ -229,7 +229,7 @@ describeWithPostgres('queue', postgres => {
       const first = await policies.list({ object: 'authorities' })
       const authorities = openPolicies(policies, writes)
       await authorities.add(itself, [ann, bob], ['member'], 'authorities')
-      await policies.transaction((_, changes) => changes.remove(first))
+      await policies.transaction((_, policyWriter) => policyWriter.remove(first))
       const release = hold()
       const removing = authorities.remove({ ...itself, user: ann }, [bob], ['member'], 'authorities')
       await expect.poll(rows).toHaveLength(1)
