@@ -89,13 +89,13 @@ export interface EntityFilter {
  * @param values how many values the statement has before them
  */
 function filterSql({ name, metadata }: EntityFilter, values: number): [sql: string, values: string[]] {
-  const given = [
+  const conditions = [
     ...(name === undefined
       ? []
       : [{ condition: (at: number) => `strpos(coalesce(name_folded, lower(name)), $${at}) > 0`, value: foldedName(name) }]),
     ...(metadata === undefined ? [] : [{ condition: (at: number) => `metadata @> $${at}::jsonb`, value: JSON.stringify(metadata) }]),
   ]
-  return [given.map(({ condition }, at) => ` AND ${condition(values + 1 + at)}`).join(''), given.map(({ value }) => value)]
+  return [conditions.map(({ condition }, at) => ` AND ${condition(values + 1 + at)}`).join(''), conditions.map(({ value }) => value)]
 }
 
 /**

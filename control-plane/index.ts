@@ -42,7 +42,7 @@ import { openMappings } from './provisioning/mapping.ts'
 import { provisioningDefaults } from './provisioning/options.ts'
 import { provisioningRoutes } from './provisioning/routes.ts'
 import { openMappingRows } from './provisioning/store.ts'
-import { openGivenIds } from './requests/given.ts'
+import { openRequestedIds } from './requests/requested-ids.ts'
 import { openUnknownKeys } from './requests/unknown-keys.ts'
 import { foldStoredNames } from './stored-names.ts'
 import { openThingKeys } from './things/keys.ts'
@@ -159,7 +159,7 @@ export function prepareControlPlane({
   const connections = openConnections(database, writes)
   const groups = openGroups(database, policies, writes)
   const members = openGroupMembers(database, policies, writes)
-  const givenIds = openGivenIds(failedAttempts, isCompatible)
+  const requestedIds = openRequestedIds(failedAttempts, isCompatible)
   const externalKeys = openExternalKeys(masterKeys, externalKeyBytesMin)
   const failedFetches = openFailedFetches(openUnknownKeys(failedAttempts, failedFetchesWaitMs))
   const sealed = openBootstrapSecrets(masterKeys)
@@ -217,8 +217,8 @@ export function prepareControlPlane({
         })
         keyRoutes(app, { keys: apiKeys, users, authentication, authorization })
         tokenRoutes(app, { signIn, tokens })
-        thingRoutes(app, { things, givenIds, authentication, authorization })
-        channelRoutes(app, { channels, givenIds, authentication, authorization })
+        thingRoutes(app, { things, requestedIds, authentication, authorization })
+        channelRoutes(app, { channels, requestedIds, authentication, authorization })
         sharingRoutes(app, { things, authentication, authorization })
         policyRoutes(app, { policies: openPolicies(policies, writes), authentication, authorization })
         groupRoutes(app, { groups, members, things, users, authentication, authorization })

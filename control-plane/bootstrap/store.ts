@@ -160,11 +160,11 @@ const insertSql = `
 
 const lockSql = `
   SELECT channels, state, is_enabled, version, disconnected FROM control_plane.bootstrap_configs WHERE thing = $1 AND owner = $2 FOR UPDATE`
-const given = (column: string, parameter: string): string =>
+const assignText = (column: string, parameter: string): string =>
   `${column} = CASE WHEN ${parameter}::text IS NULL THEN ${column} ELSE nullif(${parameter}, '') END`
 const updateSql = `
   UPDATE control_plane.bootstrap_configs SET
-    name = coalesce($2, name), name_folded = coalesce($3, name_folded), ${given('client_cert', '$4')}, ${given('ca_cert', '$5')},
+    name = coalesce($2, name), name_folded = coalesce($3, name_folded), ${assignText('client_cert', '$4')}, ${assignText('ca_cert', '$5')},
     content = CASE WHEN $6::boolean THEN $7 ELSE content END, client_key = CASE WHEN $8::boolean THEN $9 ELSE client_key END,
     client_key_fetched_at = CASE WHEN $8 THEN NULL ELSE client_key_fetched_at END,
     channels = coalesce($10::uuid[], channels), state = coalesce($11, state), is_enabled = coalesce($12, is_enabled), version = version + 1
@@ -355,9 +355,9 @@ export function openBootstrapConfigs(parts: Parts): BootstrapConfigs {
         [parameter => `things.${keptSql(parameter)}`, key && keys.lookups(key).map(lookup => lookup.toString('hex'))],
         [parameter => `0 < strpos(configs.name_folded, ${parameter})`, name && foldedName(name)],
       ]
-      const given = filters.filter(([, value]) => value !== undefined)
-      const conditions = given.map(([sql], at) => ` AND ${sql(`$${at + 2}`)}`).join('')
-      const values = [owner, ...given.map(([, value]) => value!), page.offset, page.limit]
+      const usedFilters = filters.filter(([, value]) => value !== undefined)
+      const conditions = usedFilters.map(([sql], at) => ` AND ${sql(`$${at + 2}`)}`).join('')
+      const values = [owner, ...usedFilters.map(([, value]) => value!), page.offset, page.limit]
       return toPage(
         await database.query<BootstrapConfigRow & { total: bigint }>(pageSql(ownSql + conditions, values.length, page), values),
         toBootstrapConfig,

@@ -62,10 +62,10 @@ export function certificateRoutes(app: HttpServer, { certificates, things, optio
   app.post('/certs/:serial/renew', { schema: renewSchema, bodyLimit, onRequest }, async (request, reply) => {
     demandPki()
     const { csr, revoke_previous: revokesPrevious } = request.body
-    const given = csr === undefined ? undefined : await readKey({ csr })
+    const csrKey = csr === undefined ? undefined : await readKey({ csr })
     const ttlSeconds = readTtl(request.body, options)
     const previous = await owned(callerOf(request), request.params.serial)
-    const renewal = { thing: previous.thing, key: given ?? keyLike(previous.certificate), ttlSeconds }
+    const renewal = { thing: previous.thing, key: csrKey ?? keyLike(previous.certificate), ttlSeconds }
     const issued = await certificates.renew(changerOf(request), previous, renewal, revokesPrevious)
     return reply
       .code(successOf(request))

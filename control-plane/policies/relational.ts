@@ -159,8 +159,8 @@ function inOrder(policies: readonly Policy[], rows: readonly Policy[]): Policy[]
 }
 
 function conditionsOf(of: PolicyFilter): [string, string[]] {
-  const given = (['object', 'relation', 'subject'] as const).filter(column => of[column] !== undefined)
-  return [given.map((column, at) => `${column} = $${at + 1}`).join(' AND '), given.map(column => of[column]!)]
+  const columns = (['object', 'relation', 'subject'] as const).filter(column => of[column] !== undefined)
+  return [columns.map((column, at) => `${column} = $${at + 1}`).join(' AND '), columns.map(column => of[column]!)]
 }
 
 function columnsOf(policies: readonly Policy[]): [string[], string[], string[]] {

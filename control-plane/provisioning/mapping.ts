@@ -118,8 +118,8 @@ export function openMappings(parts: Parts): Mappings {
     const channelIds = madeChannels.map(({ id }) => id)
     await write.policies.add([], channelIds)
     const references = ids.map(id => referencesOf(id, madeChannels, isProvisioned))
-    const given = ids.map(id => ({ id }))
-    const madeThings = await things.create(write, thingsOf(layout, request, references), given)
+    const requested = ids.map(id => ({ id }))
+    const madeThings = await things.create(write, thingsOf(layout, request, references), requested)
     const thing = madeThings[main]!
     if (isWhitelisted && !(await connections.connect(write, channelIds, ids))) throw notFound()
     await store(write)

@@ -10,8 +10,8 @@ import { type ThingId, toThingId, type UserId } from '../ids.ts'
 import type { Relation } from '../policies/policy-store.ts'
 import { deprecatedBy, exposeLocation } from '../requests/answers.ts'
 import { takeAnyType } from '../requests/any-type.ts'
-import type { Given, GivenIds } from '../requests/given.ts'
 import { pageOf } from '../requests/page.ts'
+import type { RequestedId, RequestedIds } from '../requests/requested-ids.ts'
 import { eTagOf, expectedVersions, writtenOrThrow } from '../versions.ts'
 import {
   createThingSchema,
@@ -30,12 +30,12 @@ export const unstored = { 'cache-control': 'no-store' }
 
 interface Parts {
   readonly things: Things
-  readonly givenIds: GivenIds
+  readonly requestedIds: RequestedIds
   readonly authentication: Authentication
   readonly authorization: Authorization
 }
 
-export function thingRoutes(app: HttpServer, { things, givenIds, authentication, authorization }: Parts): void {
+export function thingRoutes(app: HttpServer, { things, requestedIds, authentication, authorization }: Parts): void {
   const onRequest = authentication.required
 
   /** @throws HttpError the refusal for a caller without the relation on the thing */
@@ -44,24 +44,24 @@ export function thingRoutes(app: HttpServer, { things, givenIds, authentication,
   }
   const refusal = (caller: UserId, thing: ThingId): Promise<HttpError> => authorization.refusal(caller, () => things.exists(thing))
 
-  const create = (request: FastifyRequest, bodies: readonly NewEntity[], given: readonly Given[]): Promise<Thing[]> =>
+  const create = (request: FastifyRequest, bodies: readonly NewEntity[], requested: readonly RequestedId[]): Promise<Thing[]> =>
     things
-      .create(changerOf(request), bodies, given)
-      .catch(async (error: unknown) => Promise.reject(await givenIds.conflict(request, error)))
+      .create(changerOf(request), bodies, requested)
+      .catch(async (error: unknown) => Promise.reject(await requestedIds.conflict(request, error)))
 
   app.post('/things', { schema: createThingSchema, onRequest: [deprecatedBy('/things/bulk'), onRequest] }, async (request, reply) => {
     checkEntities([request.body], () => '/body')
-    const given = await givenIds.read(request, [request.body], () => '/body')
+    const requested = await requestedIds.read(request, [request.body], () => '/body')
     await authorization.demand(callerOf(request), 'member', 'users')
-    const [thing] = await create(request, [request.body], given)
+    const [thing] = await create(request, [request.body], requested)
     return reply.code(201).header('location', `/things/${thing!.id}`).send()
   })
 
   app.post('/things/bulk', { schema: createThingsSchema, onRequest }, async (request, reply) => {
     checkEntities(request.body, index => `/body/${index}`)
-    const given = await givenIds.read(request, request.body, index => `/body/${index}`)
+    const requested = await requestedIds.read(request, request.body, index => `/body/${index}`)
     await authorization.demand(callerOf(request), 'member', 'users')
-    const created = await create(request, request.body, given)
+    const created = await create(request, request.body, requested)
     exposeLocation(reply)
     return reply.code(201).headers(unstored).send({ things: created })
   })
@@ -112,10 +112,10 @@ export function thingRoutes(app: HttpServer, { things, givenIds, authentication,
     const id = toThingId(request.params.thing)
     const caller = callerOf(request)
     if ((await things.ownerOf(id)) !== caller) throw await refusal(caller, id)
-    const [given] = await givenIds.read(request, [{ ...request.body, id: undefined }], () => '/body', { emptyIsAbsent: false })
+    const [requested] = await requestedIds.read(request, [{ ...request.body, id: undefined }], () => '/body', { emptyIsAbsent: false })
     const outcome = await things
-      .rotateKey(changerOf(request), id, request.body.grace_seconds, expectedVersions(request), given?.key)
-      .catch(async (error: unknown) => Promise.reject(await givenIds.conflict(request, error)))
+      .rotateKey(changerOf(request), id, request.body.grace_seconds, expectedVersions(request), requested?.key)
+      .catch(async (error: unknown) => Promise.reject(await requestedIds.conflict(request, error)))
     const { key, version } = await writtenOrThrow(outcome, () => refusal(caller, id))
     return reply.headers({ ...unstored, etag: eTagOf(version) }).send({ key })
   })

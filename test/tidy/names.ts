@@ -95,6 +95,7 @@ export const said: readonly Word[] = [
   { words: 'utils|helpers', say: 'what is in it' },
   { words: '(?<!queued )policy changes?', say: 'policy writer or queued policy change' },
   { words: 'change outcome', say: 'write outcome' },
+  { words: 'given', say: 'requested, or what it is', only: /^control-plane\//, why: 'elsewhere it is a plain word for an input' },
   { words: 'open changes', say: 'access changes' },
   {
     words: '(?<!bootstrap )configs?',
