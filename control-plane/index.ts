@@ -138,8 +138,8 @@ export function prepareControlPlane({
   const keysFor = (purpose: string) => masterKeys.map(masterKey => deriveKey(masterKey, purpose)) as [Buffer, ...Buffer[]]
   const { layout, credentials, externalKeyBytesMin } = options.provisioning ?? provisioningDefaults
   const isCompatible = options.compatibility === '0.13'
-  const elsewhere = options.policies.store === 'openfga' ? openOpenFga(database, options.policies.openfga, logger) : undefined
-  const policies = elsewhere ?? openRelationalPolicies(database)
+  const externalStore = options.policies.store === 'openfga' ? openOpenFga(database, options.policies.openfga, logger) : undefined
+  const policies = externalStore ?? openRelationalPolicies(database)
   // On a server there may always be other instances.
   const accessChanges = openAccessChanges(logger, { shared: database.kind === 'server' })
   const audit = openAuditLog(database, options.audit)
@@ -190,13 +190,13 @@ export function prepareControlPlane({
     async start() {
       await migrate(database, migrations)
       await certificates.start()
-      await elsewhere?.start()
+      await externalStore?.start()
       const outcome = await install(database, policies, masterKeys)
       if (outcome === 'installed') logger.info('control plane installed')
       const names = await foldStoredNames(database)
       if (names > 0) logger.info({ names }, 'case-folded the names of an earlier version')
       await bootstrapConfigs.eraseOverdue()
-      const lost = await externalKeys.countBeside(database, externalKeys.masterKeyIds)
+      const lost = await externalKeys.countUnderOtherMasterKeys(database, externalKeys.masterKeyIds)
       if (lost > 0)
         logger.warn(
           { external_keys: lost },
@@ -260,12 +260,12 @@ export function prepareControlPlane({
       return known && tokens.issue({ user: known.user, version: known.tokenVersion })
     },
     check: async () => void (await database.query('SELECT 1')),
-    checkPolicies: elsewhere && (() => elsewhere.check()),
+    checkPolicies: externalStore && (() => externalStore.check()),
     checkCertificates: certificates.check,
     async close() {
       accessChanges.close()
       await certificates.close()
-      await elsewhere?.close()
+      await externalStore?.close()
     },
   }
 }

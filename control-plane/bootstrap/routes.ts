@@ -94,14 +94,14 @@ function ownerRoutes(app: HttpServer, parts: Parts): void {
     const { offset, limit, state, external_id: externalId, mainflux_id: thing, mainflux_key: key, name } = request.query
     const filter = { state, externalId, thing: thing === undefined ? undefined : toThingId(thing), key, name }
     const { total, items } = await bootstrapConfigs.list(callerOf(request), filter, { offset, limit })
-    return reply.headers(unstored).send({ total, offset, limit, configs: items.map(shown) })
+    return reply.headers(unstored).send({ total, offset, limit, configs: items.map(toAnswer) })
   })
 
   app.get('/things/configs/:thing', { schema: viewBootstrapConfigSchema, onRequest }, async (request, reply) => {
     const thing = toThingId(request.params.thing)
     const found = await bootstrapConfigs.find(callerOf(request), thing)
     if (found === undefined) throw await refusal(request, thing)
-    return reply.headers({ ...unstored, etag: eTagOf(found.version) }).send(shown(found.config))
+    return reply.headers({ ...unstored, etag: eTagOf(found.version) }).send(toAnswer(found.config))
   })
 
   app.put('/things/configs/:thing', { schema: updateBootstrapConfigSchema, onRequest }, async (request, reply) => {
@@ -207,7 +207,7 @@ function thingFields({ thing, key, channels }: BootstrapConfig) {
   }
 }
 
-function shown(config: BootstrapConfig) {
+function toAnswer(config: BootstrapConfig) {
   const { externalId, name, content, state, isEnabled, fetchedAt } = config
   const optional = { ...(name === '' ? {} : { name }), ...(content === undefined ? {} : { content }) }
   const fetched = fetchedAt === undefined ? {} : { fetched_at: fetchedAt }

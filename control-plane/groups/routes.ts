@@ -60,7 +60,7 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
   }
 
   /** The group, for its creator, its members and the administrator. @throws HttpError for everyone else */
-  async function seen(request: FastifyRequest, group: GroupId) {
+  async function findReadable(request: FastifyRequest, group: GroupId) {
     const caller = callerOf(request)
     const found = await groups.find(group)
     const isOwner = found?.group.owner === caller
@@ -83,7 +83,7 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
   })
 
   app.get('/groups/:group', { schema: viewGroupSchema, onRequest }, async (request, reply) => {
-    const { group, version } = await seen(request, toGroupId(request.params.group))
+    const { group, version } = await findReadable(request, toGroupId(request.params.group))
     return reply.header('etag', eTagOf(version)).send(answerOf(group))
   })
 
@@ -110,7 +110,7 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
     ['/groups/:group/parents', 'listGroupParents'],
   ] as const) {
     app.get(path, { schema: { ...noGroupsSchema, operationId }, onRequest }, async (request, reply) => {
-      await seen(request, toGroupId(request.params.group))
+      await findReadable(request, toGroupId(request.params.group))
       return reply.send(groupsPageOf({ total: 0, items: [] }, request.query))
     })
   }
@@ -154,7 +154,7 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
 
   app.get('/groups/:group/members', { schema: listMembersSchema, onRequest }, async (request, reply) => {
     const id = toGroupId(request.params.group)
-    const { group } = await seen(request, id)
+    const { group } = await findReadable(request, id)
     const thingsPage = request.query.type === 'users' ? undefined : await members.things(id, {}, request.query)
     const type = thingsPage !== undefined && (thingsPage.total > 0 || request.query.type === 'things') ? 'things' : 'users'
     const { total, items } = type === 'things' ? thingsPage! : idsOf(await members.users(id, {}, request.query))
@@ -166,7 +166,7 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
     const id = toGroupId(request.params.group)
     const { offset, limit, metadata: json } = request.query
     const metadata = parseMetadataFilter(json)
-    const { controls: seesEmails } = await seen(request, id)
+    const { controls: seesEmails } = await findReadable(request, id)
     if (metadata !== undefined) await authorization.demand(callerOf(request), 'member', 'authorities')
     const { total, items } = await members.users(id, { metadata }, request.query)
     return reply.send({ total, offset, limit, users: items.map(user => (seesEmails ? user : { id: user.id })) })
@@ -176,11 +176,11 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
     const id = toGroupId(request.params.group)
     const { offset, limit, metadata: json } = request.query
     const metadata = parseMetadataFilter(json)
-    const { isMember } = await seen(request, id)
+    const { isMember } = await findReadable(request, id)
     if (metadata !== undefined && !isMember) throw new HttpError('forbidden')
     const { total, items } = await members.things(id, { metadata }, request.query)
-    const shown = isMember ? await things.findAll(items) : items.map(thing => ({ id: thing }))
-    return reply.headers(unstored).send({ total, offset, limit, things: [...shown] })
+    const listed = isMember ? await things.findAll(items) : items.map(thing => ({ id: thing }))
+    return reply.headers(unstored).send({ total, offset, limit, things: [...listed] })
   })
 
   app.get('/members/:member/groups', { schema: groupsOfMemberSchema, onRequest }, async (request, reply) => {

@@ -42,10 +42,10 @@ export interface Groups {
 const timestamps = ['created_at', 'updated_at'].map(
   name => `to_char(${name} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS ${name}`,
 )
-const shown = `id, owner, name, description, metadata, ${timestamps.join(', ')}`
+const columns = `id, owner, name, description, metadata, ${timestamps.join(', ')}`
 
 const memberSql = (ids: string) => `
-  SELECT ordinal, ${shown} FROM control_plane.groups WHERE (owner = $1 OR id = ANY(${ids})) AND ${isDelivered('groups.id')}`
+  SELECT ordinal, ${columns} FROM control_plane.groups WHERE (owner = $1 OR id = ANY(${ids})) AND ${isDelivered('groups.id')}`
 /** An array, so that the two conditions are two look-ups in indexes. */
 const groupIdsOfUserSql = `ARRAY(SELECT ${idIn('object')} FROM control_plane.tuples WHERE subject = $2 AND relation = 'member')`
 const listedIdsSql = '$2::uuid[]'
@@ -74,7 +74,7 @@ type VersionRow = SqlRow & { version: number }
 const lockRemovedSql = `
   SELECT version FROM control_plane.groups
   WHERE id = $1 AND ($2::int4[] IS NULL OR version = ANY($2)) AND ${isDelivered('groups.id')} FOR UPDATE`
-const findSql = `SELECT ${shown}, version FROM control_plane.groups WHERE id = $1 AND ${isDelivered('groups.id')}`
+const findSql = `SELECT ${columns}, version FROM control_plane.groups WHERE id = $1 AND ${isDelivered('groups.id')}`
 
 export function openGroups(database: Database, policies: PolicyStore, writes: Writes): Groups {
   async function find(group: GroupId): ReturnType<Groups['find']> {

@@ -106,9 +106,9 @@ function placeholdersOf({ externalId, thing, channels }: ContentValues): Map<str
     ...filledAtFetch.map(name => [name, `{{${name}}}`] as const),
   ])
   const types = channels.map(typeOf)
-  const alone = types.filter(type => type !== undefined && types.indexOf(type) === types.lastIndexOf(type))
+  const uniqueTypes = types.filter(type => type !== undefined && types.indexOf(type) === types.lastIndexOf(type))
   // Numbers last, so that a type such as "1" does not replace a channel's number.
-  for (const called of [...alone, ...channels.keys()]) {
+  for (const called of [...uniqueTypes, ...channels.keys()]) {
     const { id, name } = channels[typeof called === 'number' ? called : types.indexOf(called)]!
     known.set(`channel.${called}.id`, id).set(`channel.${called}.name`, name)
   }

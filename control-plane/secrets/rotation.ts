@@ -66,7 +66,7 @@ export async function readRotation(database: Database, masterKeys: MasterKeys): 
 
 function countExternalKeysLeft(database: Database, masterKeys: MasterKeys): Promise<number> {
   const externalKeys = openExternalKeys(masterKeys, 0)
-  return externalKeys.countBeside(database, [externalKeys.masterKeyIds[0]])
+  return externalKeys.countUnderOtherMasterKeys(database, [externalKeys.masterKeyIds[0]])
 }
 
 /**

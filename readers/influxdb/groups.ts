@@ -130,7 +130,7 @@ async function rowsOfSeries(session: Session, query: PageQuery, shown: readonly 
 }
 
 /** What the storage computes in addition to the number of records. */
-const beside: Readonly<Record<Aggregation, readonly StoreAggregate[]>> = {
+const storeAggregates: Readonly<Record<Aggregation, readonly StoreAggregate[]>> = {
   count: [],
   sum: ['sum'],
   avg: ['sum'],
@@ -147,7 +147,7 @@ export async function bucketsOf(session: Session, query: AggregateQuery, finder:
   const { whole } = boundsOf(query)
   if (isEmpty(whole)) return { groups: [], total: 0 }
   const { aggregation, offset, limit } = query
-  const sums = await sumsOf(session, query, finder, whole, ['count', ...beside[aggregation]])
+  const sums = await sumsOf(session, query, finder, whole, ['count', ...storeAggregates[aggregation]])
   const ordered = [...sums.values()].map(one => bucketOf(one, aggregation)).sort(bucketOrder(query.direction))
   let shown = ordered.slice(offset, offset + limit)
   if (aggregation === 'first' || aggregation === 'last') shown = await withEnds(session, query, finder, whole, shown, aggregation)

@@ -84,13 +84,13 @@ export function policyStoreConformance(open: () => Opened | Promise<Opened>): vo
         { subject: other, relation: 'write', object: thing },
         { subject: membersOf(group), relation: 'read', object: thing },
       ]
-      const elsewhere: Policy = { subject: membersOf(group), relation: 'delete', object: newThingId() }
-      await add(...policies, elsewhere)
+      const onOther: Policy = { subject: membersOf(group), relation: 'delete', object: newThingId() }
+      await add(...policies, onOther)
       await store.transaction((_, policyWriter) => policyWriter.removeAll({ object: thing }))
       expect(await store.list({ object: thing })).toEqual([])
-      expect(await store.list({ subject: membersOf(group) })).toEqual([elsewhere])
+      expect(await store.list({ subject: membersOf(group) })).toEqual([onOther])
       await store.transaction((_, policyWriter) => policyWriter.removeAll({ subject: membersOf(group) }))
-      expect(await store.list({ object: elsewhere.object })).toEqual([])
+      expect(await store.list({ object: onOther.object })).toEqual([])
       await store.transaction((_, policyWriter) => policyWriter.removeAll({ object: thing }))
     })
 

@@ -96,6 +96,13 @@ export const said: readonly Word[] = [
   { words: '(?<!queued )policy changes?', say: 'policy writer or queued policy change' },
   { words: 'change outcome', say: 'write outcome' },
   { words: 'given', say: 'requested, or what it is', only: /^control-plane\//, why: 'elsewhere it is a plain word for an input' },
+  { words: 'beside', say: 'what it has to do with it', only: product, why: 'tests put a fault beside what is valid' },
+  {
+    words: '^(alone|elsewhere|held|seen|shown)$',
+    say: 'exclusive, external, blocked or what is done with it',
+    only: /^control-plane\//,
+    why: 'elsewhere they have their plain meaning',
+  },
   { words: 'open changes', say: 'access changes' },
   {
     words: '(?<!bootstrap )configs?',

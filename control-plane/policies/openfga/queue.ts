@@ -20,7 +20,7 @@ export interface QueuedPolicyChange {
 type IsOurs = () => Promise<unknown>
 
 /** Runs work while no other process delivers. @param work calls `isOurs` before each request to the server */
-export type Alone = <Result>(work: (isOurs: IsOurs, transaction: Queries) => Promise<Result>) => Promise<Result>
+export type Exclusive = <Result>(work: (isOurs: IsOurs, transaction: Queries) => Promise<Result>) => Promise<Result>
 
 export interface PolicyQueue {
   /**
@@ -40,7 +40,7 @@ export interface PolicyQueue {
   refusePending(queries: Queries, objects: readonly string[]): Promise<void>
   /** Delivers the changes that are left over. */
   finish(): Promise<void>
-  readonly alone: Alone
+  readonly exclusive: Exclusive
 }
 
 interface Parts {
@@ -74,24 +74,24 @@ const pendingSql = `
 export function openQueue({ database, client, store, timeoutMs, onFailure }: Parts): PolicyQueue {
   const undelivered = new Map<bigint, () => void>()
   /** A round that begins after this call. */
-  const round = openNextRun(deliverAll)
+  const deliveryRound = openNextRun(deliverAll)
 
   async function deliverAll(): Promise<void> {
     const to = await store()
     const [newest] = await database.query<{ last: bigint | null }>(lastSql)
     const failed: string[] = []
     // Later changes of the same objects or groups wait for a change that was refused.
-    const held = new Set<string>()
+    const blocked = new Set<string>()
     let failure: unknown
     for (let after = 0n; ; ) {
-      const row = await deliverNext(to, { after, last: newest!.last, held })
+      const row = await deliverNext(to, { after, last: newest!.last, blocked })
       if (row === undefined) break
       const { number, names, error } = row
       after = number
       if (names === undefined) undelivered.get(number)?.()
       else {
         failed.push(`${number}`)
-        for (const name of names) held.add(name)
+        for (const name of names) blocked.add(name)
         failure ??= error
         // Any other error is the server's, and applies to all changes.
         if (error !== undefined && !isRefusal(error)) break
@@ -110,15 +110,15 @@ export function openQueue({ database, client, store, timeoutMs, onFailure }: Par
   /** In a separate transaction, so that its request need not wait for the others. */
   async function deliverNext(
     to: OpenFgaStore,
-    { after, last, held }: { readonly after: bigint; readonly last: bigint | null; readonly held: ReadonlySet<string> },
+    { after, last, blocked }: { readonly after: bigint; readonly last: bigint | null; readonly blocked: ReadonlySet<string> },
   ): Promise<Outcome | undefined> {
-    return alone(async (isOurs, transaction) => {
+    return exclusive(async (isOurs, transaction) => {
       const [row] = await transaction.query<SqlRow & { number: bigint; removed: string; added: string }>(nextSql, [after, last])
       if (row === undefined) return undefined
       const { number } = row
       const change = { removed: JSON.parse(row.removed), added: JSON.parse(row.added) } as QueuedPolicyChange
       const names = namesIn(change)
-      if (names.some(name => held.has(name))) return { number, names }
+      if (names.some(name => blocked.has(name))) return { number, names }
       const error = await send(to, change, isOurs).then(() => undefined, errorOf)
       if (error !== undefined) return { number, names, error }
       await transaction.query(doneSql, [number])
@@ -132,7 +132,7 @@ export function openQueue({ database, client, store, timeoutMs, onFailure }: Par
     await client.write(to, { remove, add: added }, isOurs)
   }
 
-  const alone: Alone = work =>
+  const exclusive: Exclusive = work =>
     database.transaction(async transaction => {
       // The lock of a process that died is free again after the time for which it may have waited for one answer.
       await transaction.query(lockSql, [`${2 * timeoutMs + 10_000}`])
@@ -154,7 +154,7 @@ export function openQueue({ database, client, store, timeoutMs, onFailure }: Par
 
     async deliver(number) {
       const delivered = new Promise<void>(resolve => undelivered.set(number, resolve))
-      const ended = round().then(() => undefined, errorOf)
+      const ended = deliveryRound().then(() => undefined, errorOf)
       const error = await Promise.race([delivered, ended]).finally(() => undelivered.delete(number))
       if ((await database.query(isLeftSql, [number])).length === 0) return
       const detail = 'the policy store has not accepted the change yet: it is queued, and takes effect when the store accepts it'
@@ -165,10 +165,10 @@ export function openQueue({ database, client, store, timeoutMs, onFailure }: Par
 
     async finish() {
       const [row] = await database.query<{ last: bigint | null }>(lastSql)
-      if (row!.last !== null) await round()
+      if (row!.last !== null) await deliveryRound()
     },
 
-    alone,
+    exclusive,
   }
 }
 

@@ -58,7 +58,7 @@ export function openOpenFga(database: Database, options: PoliciesOptions['openfg
 export function openOpenFgaPolicies({ database, client, timeoutMs, onFailure }: Parts): OpenFgaPolicies {
   let known: Promise<OpenFgaStore> | undefined
   const queue = openQueue({ database, client, store, timeoutMs, onFailure })
-  const outbox = openOutbox({ database, client, store, alone: queue.alone, onFailure })
+  const outbox = openOutbox({ database, client, store, exclusive: queue.exclusive, onFailure })
 
   /** One store for all instances on the database, created by the first of them. */
   async function findStore(): Promise<OpenFgaStore> {

@@ -177,8 +177,8 @@ describePlatform('access', platform => {
     const opened = (on = channel) => platform().plane.access.authorize({ credential, channel: on, action: 'publish' })
     expect(await opened()).toEqual({ allowed: true, publisher: thing, owner: expect.any(String), endsMs: expect.any(Number) })
     expect(await opened(foreign.channel)).toEqual({ ...forbidden, publisher: thing })
-    const elsewhere = accessOn(platform().database, 'step-ca')
-    expect(await elsewhere.authorize({ credential, channel, action: 'publish' })).toEqual(unauthenticated)
+    const externalAccess = accessOn(platform().database, 'step-ca')
+    expect(await externalAccess.authorize({ credential, channel, action: 'publish' })).toEqual(unauthenticated)
     for (const secret of ['', ':', credential.secret.slice(0, -1), credential.secret.split(':')[0]!])
       expect(
         await platform().plane.access.authorize({ credential: { scheme: 'Certificate', secret }, channel, action: 'publish' }),

@@ -159,9 +159,9 @@ describeWithPostgres('queue', postgres => {
       const adding = things.share(owner, thing, [guest], ['read'])
       await expect.poll(() => sent).toBe(1)
       const other = await open('another process')
-      const elsewhere = openOn(other)
+      const otherPolicies = openOn(other)
       let isRemoved = false
-      const removing = partsOn(other, elsewhere)
+      const removing = partsOn(other, otherPolicies)
         .things.unshare(owner, thing, [guest], ['read'])
         .finally(() => (isRemoved = true))
       const waits = 'SELECT FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted AND datname = current_database()'
@@ -169,7 +169,7 @@ describeWithPostgres('queue', postgres => {
       resolve('passes')
       await Promise.all([adding, removing])
       expect(await policiesOf(thing)).toEqual([])
-      await elsewhere.close()
+      await otherPolicies.close()
       await other.close()
     })
 
