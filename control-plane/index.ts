@@ -150,11 +150,11 @@ export function prepareControlPlane({
   const passwordQueue = openFairQueue(passwordWork)
   const signIn = openSignIn({ users, failedAttempts, passwordQueue })
   const tokens = openTokens(keysFor('tokens'), options.tokens)
-  const keys = openThingKeys(masterKeys)
+  const thingKeys = openThingKeys(masterKeys)
   const apiKeys = openApiKeys(database, writes)
   const certificates = openCertificateService({ database, writes, masterKeys, options: options.certificates, logger })
   if (registry !== undefined) watchExpiries(registry, certificates)
-  const things = openThings({ database, policies, writes, keys, certificates })
+  const things = openThings({ database, policies, writes, thingKeys, certificates })
   const channels = openChannels(database, writes)
   const connections = openConnections(database, writes)
   const groups = openGroups(database, policies, writes)
@@ -173,7 +173,7 @@ export function prepareControlPlane({
     connections,
     certificates,
     revokesReplaced,
-    keys,
+    thingKeys,
     externalKeys,
     sealed,
     keepsPrivateKeys,
@@ -215,7 +215,7 @@ export function prepareControlPlane({
           allowSelfRegister: options.users.allowSelfRegister,
           logger,
         })
-        keyRoutes(app, { keys: apiKeys, users, authentication, authorization })
+        keyRoutes(app, { apiKeys, users, authentication, authorization })
         tokenRoutes(app, { signIn, tokens })
         thingRoutes(app, { things, requestedIds, authentication, authorization })
         channelRoutes(app, { channels, requestedIds, authentication, authorization })
@@ -242,7 +242,7 @@ export function prepareControlPlane({
         provisioningRoutes(app, { ...externalKeyParts, mappings, rows, content, configuredCaller })
       }
     },
-    access: openAccess({ database, keys, apiKeys, certificates, tokens, accessChanges, unknownKeys, authorization }),
+    access: openAccess({ database, thingKeys, apiKeys, certificates, tokens, accessChanges, unknownKeys, authorization }),
     ensureAdministrator: credentials => ensureAdministrator(users, policies, credentials),
     hasAdministrator: () => hasAdministrator(policies),
     async isAdministrator(token) {

@@ -51,7 +51,7 @@ type UserRow = AccessRow & { ownerless: boolean }
 
 interface Parts {
   readonly database: Database
-  readonly keys: ThingKeys
+  readonly thingKeys: ThingKeys
   readonly apiKeys: ApiKeys
   readonly certificates: Pick<Certificates, 'authority'>
   readonly tokens: Tokens
@@ -65,7 +65,7 @@ const forbidden: Access & { allowed: false } = { allowed: false, reason: 'forbid
 
 export function openAccess({
   database,
-  keys,
+  thingKeys,
   apiKeys,
   certificates,
   tokens,
@@ -73,7 +73,7 @@ export function openAccess({
   unknownKeys,
   authorization,
 }: Parts): AccessControl {
-  const thingAccessSql = thingSql(keys.masterKeyIds.map((_, at) => `$${at + 2}`).join(', '))
+  const thingAccessSql = thingSql(thingKeys.masterKeyIds.map((_, at) => `$${at + 2}`).join(', '))
 
   async function ask<Row extends AccessRow>(
     sql: string,
@@ -110,7 +110,7 @@ export function openAccess({
       // A channel id of any other form has no owner and no connections; the credential is checked all the same.
       const channelId = isId(channel) ? channel : null
       if (credential.scheme === 'Thing') {
-        const lookups = keys.lookups(credential.secret)
+        const lookups = thingKeys.lookups(credential.secret)
         const row = await ask(thingAccessSql, [channelId, ...lookups])
         if (row === undefined) return refuseUnknown('thing-key', lookups[0], address)
         if (!row.allowed) return { ...forbidden, publisher: row.id }

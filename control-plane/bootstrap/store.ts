@@ -232,7 +232,7 @@ interface Parts {
   readonly certificates: Pick<Certificates, 'issuing' | 'revoking'>
   /** Whether a replaced certificate is revoked: not in mode `development`. */
   readonly revokesReplaced: boolean
-  readonly keys: ThingKeys
+  readonly thingKeys: ThingKeys
   readonly externalKeys: ExternalKeys
   /** For contents and private keys. */
   readonly sealed: SealedTexts
@@ -251,12 +251,12 @@ export const openBootstrapSecrets = (masterKeys: MasterKeys): SealedTexts =>
 export const secretRow = (thing: ThingId, secret: 'content' | 'client_key'): string => `${thing} ${secret}`
 
 export function openBootstrapConfigs(parts: Parts): BootstrapConfigs {
-  const { database, writes, things, connections, certificates, keys, externalKeys, sealed } = parts
+  const { database, writes, things, connections, certificates, thingKeys, externalKeys, sealed } = parts
 
   function toBootstrapConfig(row: BootstrapConfigRow): BootstrapConfig {
     return {
       thing: row.id,
-      key: keys.decrypt(row.id, row.key_ciphertext),
+      key: thingKeys.decrypt(row.id, row.key_ciphertext),
       channels: parseChannels(row.channels),
       externalId: row.external_id,
       name: row.name,
@@ -352,7 +352,7 @@ export function openBootstrapConfigs(parts: Parts): BootstrapConfigs {
         [parameter => `configs.state = ${parameter}`, state],
         [parameter => `configs.external_id = ${parameter}`, externalId],
         [parameter => `configs.thing = ${parameter}`, thing],
-        [parameter => `things.${keptSql(parameter)}`, key && keys.lookups(key).map(lookup => lookup.toString('hex'))],
+        [parameter => `things.${keptSql(parameter)}`, key && thingKeys.lookups(key).map(lookup => lookup.toString('hex'))],
         [parameter => `0 < strpos(configs.name_folded, ${parameter})`, name && foldedName(name)],
       ]
       const usedFilters = filters.filter(([, value]) => value !== undefined)

@@ -53,13 +53,13 @@ const retryMs = 200
 /** @throws ControlPlaneStartError when the database is written under a master key that is not given */
 export async function readRotation(database: Database, masterKeys: MasterKeys): Promise<RotationState> {
   await checkedKey(database, masterKeys)
-  const keys = openThingKeys(masterKeys)
+  const thingKeys = openThingKeys(masterKeys)
   return {
-    masterKeyId: keys.masterKeyIds[0].toString('hex'),
+    masterKeyId: thingKeys.masterKeyIds[0].toString('hex'),
     counts: await countByMasterKey(database),
     isAuthorityLeft: await isAuthorityLeft(database, openAuthorityKeys(masterKeys)),
     bootstrapConfigsLeft: await countBootstrapConfigsLeft(database, openBootstrapSecrets(masterKeys)),
-    previous: await previousKeys(database, keys),
+    previous: await previousKeys(database, thingKeys),
     externalKeysLeft: await countExternalKeysLeft(database, masterKeys),
   }
 }
@@ -78,14 +78,14 @@ function countExternalKeysLeft(database: Database, masterKeys: MasterKeys): Prom
  */
 export async function rotateSecrets({ database, writes, masterKeys, onProgress }: Parts): Promise<number> {
   const before = await checkedKey(database, masterKeys)
-  const keys = openThingKeys(masterKeys)
-  const [first] = keys.masterKeyIds
+  const thingKeys = openThingKeys(masterKeys)
+  const [first] = thingKeys.masterKeyIds
   const counts = await countByMasterKey(database)
   const total = counts.filter(({ masterKeyId }) => masterKeyId !== first.toString('hex')).reduce((sum, { things }) => sum + things, 0)
   const isAuthorityRewritten = await database.transaction(transaction => rewriteAuthority(transaction, openAuthorityKeys(masterKeys)))
   let rewritten = 0
-  while (await isLeft(database, keys)) {
-    const written = await rewriteAll(database, keys, done => onProgress(rewritten + done, total))
+  while (await isLeft(database, thingKeys)) {
+    const written = await rewriteAll(database, thingKeys, done => onProgress(rewritten + done, total))
     rewritten += written
     if (written === 0) await wait(retryMs)
   }
@@ -111,10 +111,10 @@ async function rewriteAllBootstrapConfigs(database: Database, masterKeys: Master
   return isAny
 }
 
-async function rewriteAll(database: Database, keys: ThingKeys, onProgress: (done: number) => void): Promise<number> {
+async function rewriteAll(database: Database, thingKeys: ThingKeys, onProgress: (done: number) => void): Promise<number> {
   let rewritten = 0
   for (let after: ThingId | undefined; ; ) {
-    const things = await database.transaction(transaction => rewriteBatch(transaction, keys, after))
+    const things = await database.transaction(transaction => rewriteBatch(transaction, thingKeys, after))
     rewritten += things.length
     onProgress(rewritten)
     after = things.at(-1)

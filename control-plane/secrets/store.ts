@@ -65,20 +65,20 @@ export async function isLeft(queries: Queries, { masterKeyIds: [first] }: ThingK
  * @returns the things, in the order of their ids; empty if none are left after `after`, except for locked ones
  * @throws SecretError for a thing key that none of the master keys opens
  */
-export async function rewriteBatch(transaction: Queries, keys: ThingKeys, after: ThingId | undefined): Promise<ThingId[]> {
+export async function rewriteBatch(transaction: Queries, thingKeys: ThingKeys, after: ThingId | undefined): Promise<ThingId[]> {
   type Row = SqlRow & { id: ThingId; key_ciphertext: Uint8Array }
-  const rows = await transaction.query<Row>(batchSql, [after ?? null, keys.masterKeyIds[0]])
+  const rows = await transaction.query<Row>(batchSql, [after ?? null, thingKeys.masterKeyIds[0]])
   const rewritten = rows.map(({ id, key_ciphertext: before }) => {
-    const { ciphertext, lookup } = keys.issue(id, opened(keys, id, before))
+    const { ciphertext, lookup } = thingKeys.issue(id, opened(thingKeys, id, before))
     return { thing: id, ciphertext: ciphertext.toString('hex'), lookup: lookup.toString('hex') }
   })
   if (rows.length > 0) await transaction.query(rewriteSql, [JSON.stringify(rewritten)])
   return rows.map(({ id }) => id)
 }
 
-function opened(keys: ThingKeys, thing: ThingId, ciphertext: Uint8Array): string {
+function opened(thingKeys: ThingKeys, thing: ThingId, ciphertext: Uint8Array): string {
   const remedy = `also give that master key, or give the thing a new key (PATCH /things/${thing}/key), then run this command again`
-  return orRefuse(() => keys.decrypt(thing, ciphertext), remedy)
+  return orRefuse(() => thingKeys.decrypt(thing, ciphertext), remedy)
 }
 
 /** @throws SecretError with the remedy, for a secret that no master key opens */

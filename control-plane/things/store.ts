@@ -77,7 +77,7 @@ interface Parts {
   readonly database: Database
   readonly policies: Pick<PolicyStore, 'objects'>
   readonly writes: Writes
-  readonly keys: ThingKeys
+  readonly thingKeys: ThingKeys
   readonly certificates: Pick<Certificates, 'revoking'>
 }
 
@@ -142,16 +142,16 @@ type ThingRow = SqlRow & { id: ThingId; name: string; metadata: string | null; k
 type VersionRow = SqlRow & { version: number }
 type ListedRow = ThingRow & { total: bigint }
 
-export function openThings({ database, policies, writes, keys, certificates }: Parts): Things {
+export function openThings({ database, policies, writes, thingKeys, certificates }: Parts): Things {
   function toThing({ id, name, metadata, key_ciphertext }: ThingRow): Thing {
-    const key = keys.decrypt(id, key_ciphertext)
+    const key = thingKeys.decrypt(id, key_ciphertext)
     return metadata === null ? { id, name, key } : { id, name, key, metadata: parseJsonText(metadata) as Metadata }
   }
 
   /** @throws HttpError `conflict` if an id, or one of the keys under any master key, belongs to another thing */
   async function refuseInUse(write: Write, ids: readonly ThingId[], requestedKeys: readonly string[]): Promise<void> {
-    if (keys.masterKeyIds.length > 1) await write.query(lockRequestedKeysSql)
-    const lookups = requestedKeys.flatMap(key => keys.lookups(key)).map(lookup => lookup.toString('hex'))
+    if (thingKeys.masterKeyIds.length > 1) await write.query(lockRequestedKeysSql)
+    const lookups = requestedKeys.flatMap(key => thingKeys.lookups(key)).map(lookup => lookup.toString('hex'))
     if ((await write.query(inUseSql, [ids, lookups])).length > 0) throw inUse()
   }
 
@@ -183,7 +183,7 @@ export function openThings({ database, policies, writes, keys, certificates }: P
       const rows = things.map(({ name, metadata }, index) => {
         const { id: requestedId, key: requestedKey } = requested[index] ?? {}
         const id = requestedId === undefined ? newThingId() : toThingId(requestedId)
-        const { key, ciphertext, lookup } = keys.issue(id, requestedKey)
+        const { key, ciphertext, lookup } = thingKeys.issue(id, requestedKey)
         created.push({ id, name, key, ...(metadata === undefined ? {} : { metadata }) })
         const hex = { ciphertext: ciphertext.toString('hex'), lookup: lookup.toString('hex') }
         return { id, name, name_folded: foldedName(name), metadata, ...hex }
@@ -191,8 +191,8 @@ export function openThings({ database, policies, writes, keys, certificates }: P
       const granted = created.flatMap(({ id }) => policiesOf(id, [by.user], ['read', 'write', 'delete']))
       const isMade = writes(by, async write => {
         await write.query(insertSql, [by.user, JSON.stringify(rows)])
-        const keysOf = created.map(({ key }) => key)
-        if (requested.length > 0) await refuseInUse(write, idsOf(created), keysOf)
+        const createdKeys = created.map(({ key }) => key)
+        if (requested.length > 0) await refuseInUse(write, idsOf(created), createdKeys)
         await write.policies.add(granted, idsOf(created))
         write.note('thing.create', idsOf(created))
       })
@@ -271,7 +271,7 @@ export function openThings({ database, policies, writes, keys, certificates }: P
     },
 
     async rotateKey(by, thing, graceSeconds, versions, requestedKey) {
-      const { key, ciphertext, lookup } = keys.issue(thing, requestedKey)
+      const { key, ciphertext, lookup } = thingKeys.issue(thing, requestedKey)
       const values = [thing, ciphertext, lookup, graceSeconds, versions ?? null]
       const work = async (write: Write): Promise<VersionRow[]> => {
         // Checked before the rotation, so that the thing's own key counts as in use too.

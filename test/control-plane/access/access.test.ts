@@ -48,7 +48,7 @@ describePlatform('access', platform => {
   const accessOn = (database: Database, authority: 'builtin' | 'step-ca' = 'builtin') =>
     openAccess({
       database,
-      keys: openThingKeys([masterKey]),
+      thingKeys: openThingKeys([masterKey]),
       tokens: openTokens([masterKey], { lifetimeSeconds: 60 }),
       accessChanges: openAccessChanges(recordingLogger().logger),
       unknownKeys: openUnknownKeys(openFailedAttempts(platform().database, masterKey)),

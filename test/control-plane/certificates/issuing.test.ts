@@ -264,7 +264,7 @@ describeOnDatabases('issuing', database => {
       database: database(),
       policies: openRelationalPolicies(database()),
       writes: writesOn(database()),
-      keys: openThingKeys([masterKey]),
+      thingKeys: openThingKeys([masterKey]),
     }
     const things = openThings({ ...parts, certificates })
     for (let round = 0; round < 5; round++) {
@@ -307,7 +307,7 @@ describeOnDatabases('issuing', database => {
       database: counting,
       policies: openRelationalPolicies(counting),
       writes: writesOn(counting),
-      keys: openThingKeys([masterKey]),
+      thingKeys: openThingKeys([masterKey]),
       certificates,
     })
     // A deletion that is refused revokes nothing.

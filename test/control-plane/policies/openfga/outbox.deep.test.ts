@@ -44,7 +44,7 @@ describeWithPostgres('outbox', postgres => {
         database,
         policies,
         writes,
-        keys: openThingKeys([masterKey]),
+        thingKeys: openThingKeys([masterKey]),
         certificates: { revoking: (_by, _things, work) => work(async () => undefined) },
       })
       return things.create({ ...itself, user: user.id as UserId }, [{ name: 'made' }])

@@ -88,7 +88,7 @@ describeWithPostgres('queue', postgres => {
         writes: openWrites({ policies: store, audit: openAuditLog(on, { retentionDays: 1 }), accessChanges }),
       }
       const certificates = { revoking: (_by, _things, work) => work(async () => undefined) } satisfies Pick<Certificates, 'revoking'>
-      return { writes: parts.writes, things: openThings({ ...parts, keys: openThingKeys([masterKey]), certificates }) }
+      return { writes: parts.writes, things: openThings({ ...parts, thingKeys: openThingKeys([masterKey]), certificates }) }
     }
 
     /** Counted from now on. */
