@@ -33,10 +33,10 @@ import { keyRoutes } from './keys/routes.ts'
 import { openApiKeys } from './keys/store.ts'
 import { type ControlPlaneOptions, services } from './options.ts'
 import { openFairQueue } from './outside/fair-queue.ts'
+import { openPolicyAdministration } from './policies/administration.ts'
 import { openOpenFga } from './policies/openfga/store.ts'
 import { openRelationalPolicies } from './policies/relational.ts'
 import { policyRoutes } from './policies/routes.ts'
-import { openPolicies } from './policies/store.ts'
 import { openConfiguredCaller } from './provisioning/configured-caller.ts'
 import { openMappings } from './provisioning/mapping.ts'
 import { provisioningDefaults } from './provisioning/options.ts'
@@ -220,7 +220,7 @@ export function prepareControlPlane({
         thingRoutes(app, { things, requestedIds, authentication, authorization })
         channelRoutes(app, { channels, requestedIds, authentication, authorization })
         sharingRoutes(app, { things, authentication, authorization })
-        policyRoutes(app, { policies: openPolicies(policies, writes), authentication, authorization })
+        policyRoutes(app, { policyAdministration: openPolicyAdministration(policies, writes), authentication, authorization })
         groupRoutes(app, { groups, members, things, users, authentication, authorization })
         connectionRoutes(app, { connections, things, channels, authentication, authorization })
         auditRoutes(app, { audit, authentication, authorization })

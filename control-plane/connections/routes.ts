@@ -6,10 +6,9 @@ import { type Authentication, callerOf, changerOf } from '../access/authenticati
 import type { Authorization } from '../access/authorization.ts'
 import type { Channels } from '../channels/store.ts'
 import { type ChannelId, type ThingId, toChannelId, toThingId } from '../ids.ts'
-import { deprecatedBy } from '../requests/answers.ts'
+import { deprecatedBy, unstored } from '../requests/answers.ts'
 import { pageOf } from '../requests/page.ts'
 import { refuseFaults } from '../requests/text.ts'
-import { unstored } from '../things/routes.ts'
 import type { Things } from '../things/store.ts'
 import {
   channelsOfThingSchema,

@@ -8,7 +8,7 @@ import type { Authorization } from '../access/authorization.ts'
 import { checkEntities, checkMetadataFilter, type NewEntity, parseMetadataFilter } from '../entity.ts'
 import { type ThingId, toThingId, type UserId } from '../ids.ts'
 import type { Relation } from '../policies/policy-store.ts'
-import { deprecatedBy, exposeLocation } from '../requests/answers.ts'
+import { deprecatedBy, exposeLocation, unstored } from '../requests/answers.ts'
 import { takeAnyType } from '../requests/any-type.ts'
 import { pageOf } from '../requests/page.ts'
 import type { RequestedId, RequestedIds } from '../requests/requested-ids.ts'
@@ -24,9 +24,6 @@ import {
   viewThingSchema,
 } from './schema.ts'
 import type { Thing, Things } from './store.ts'
-
-/** Answers with keys must not be cached, not even by the client (RFC 9111 §5.2.2.5). */
-export const unstored = { 'cache-control': 'no-store' }
 
 interface Parts {
   readonly things: Things

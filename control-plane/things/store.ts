@@ -188,7 +188,7 @@ export function openThings({ database, policies, writes, thingKeys, certificates
         const hex = { ciphertext: ciphertext.toString('hex'), lookup: lookup.toString('hex') }
         return { id, name, name_folded: foldedName(name), metadata, ...hex }
       })
-      const granted = created.flatMap(({ id }) => policiesOf(id, [by.user], ['read', 'write', 'delete']))
+      const granted = created.flatMap(({ id }) => thingPolicies(id, [by.user], ['read', 'write', 'delete']))
       const isMade = writes(by, async write => {
         await write.query(insertSql, [by.user, JSON.stringify(rows)])
         const createdKeys = created.map(({ key }) => key)
@@ -237,7 +237,7 @@ export function openThings({ database, policies, writes, thingKeys, certificates
       return writes(by, async write => {
         if ((await write.query(lockSharedSql, [thing])).length === 0) return false
         if ((await write.query(lockUsersSql, [set])).length < set.length) return false
-        const added = await write.policies.add(policiesOf(thing, set, relations))
+        const added = await write.policies.add(thingPolicies(thing, set, relations))
         if (added.length > 0) write.note('thing.share', ...namedBy(thing, added))
         return true
       })
@@ -246,7 +246,7 @@ export function openThings({ database, policies, writes, thingKeys, certificates
     async unshare(by, thing, users, relations) {
       await writes(by, async write => {
         await write.query(lockSharedSql, [thing])
-        const removed = await write.policies.remove(policiesOf(thing, users, relations))
+        const removed = await write.policies.remove(thingPolicies(thing, users, relations))
         if (removed.length > 0) write.note('thing.unshare', ...namedBy(thing, removed))
       })
     },
@@ -288,6 +288,6 @@ export function openThings({ database, policies, writes, thingKeys, certificates
 
 const idsOf = (things: readonly Thing[]): ThingId[] => things.map(({ id }) => id)
 
-function policiesOf(object: ThingId, users: readonly UserId[], relations: readonly Relation[]): Policy[] {
+function thingPolicies(object: ThingId, users: readonly UserId[], relations: readonly Relation[]): Policy[] {
   return users.flatMap(subject => relations.map(relation => ({ subject, relation, object })))
 }

@@ -2,8 +2,8 @@
 
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { newGroupId, newThingId } from '../../control-plane/ids.ts'
+import { openPolicyAdministration } from '../../control-plane/policies/administration.ts'
 import { openRelationalPolicies } from '../../control-plane/policies/relational.ts'
-import { openPolicies } from '../../control-plane/policies/store.ts'
 import type { Database } from '../../database/database.ts'
 import { openServer } from '../../database/server.ts'
 import { describeWithPostgres } from '../servers/postgres.ts'
@@ -75,7 +75,7 @@ describeWithPostgres('long searches', postgres => {
     }
     vi.useFakeTimers({ toFake: ['Date'] })
     onTestFinished(() => void vi.useRealTimers())
-    expect(await openPolicies(relational, writesOn(database)).path(subject, 'read', thing)).toHaveLength(2)
-    expect(await openPolicies(slow, writesOn(database)).path(subject, 'read', thing)).toBeUndefined()
+    expect(await openPolicyAdministration(relational, writesOn(database)).path(subject, 'read', thing)).toHaveLength(2)
+    expect(await openPolicyAdministration(slow, writesOn(database)).path(subject, 'read', thing)).toBeUndefined()
   })
 })

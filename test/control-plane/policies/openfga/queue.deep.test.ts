@@ -6,11 +6,11 @@ import { openAuditLog } from '../../../../control-plane/audit/store.ts'
 import type { Certificates } from '../../../../control-plane/certificates/store.ts'
 import { newThingId, newUserId, type ThingId, type UserId } from '../../../../control-plane/ids.ts'
 import { OutsideError } from '../../../../control-plane/outside/requests.ts'
+import { openPolicyAdministration } from '../../../../control-plane/policies/administration.ts'
 import { openClient } from '../../../../control-plane/policies/openfga/client.ts'
 import { type OpenFgaRequests, openRequests } from '../../../../control-plane/policies/openfga/requests.ts'
 import { type OpenFgaPolicies, openOpenFgaPolicies } from '../../../../control-plane/policies/openfga/store.ts'
 import type { Relation } from '../../../../control-plane/policies/policy-store.ts'
-import { openPolicies } from '../../../../control-plane/policies/store.ts'
 import { openThingKeys } from '../../../../control-plane/things/keys.ts'
 import { openThings, type Things } from '../../../../control-plane/things/store.ts'
 import { type Caller, itself, openWrites, type Writes } from '../../../../control-plane/writes.ts'
@@ -227,7 +227,7 @@ describeWithPostgres('queue', postgres => {
     test('administrators who remove each other at once leave one of them', async () => {
       const [ann, bob] = (await users(2)) as [UserId, UserId]
       const first = await policies.list({ object: 'authorities' })
-      const authorities = openPolicies(policies, writes)
+      const authorities = openPolicyAdministration(policies, writes)
       await authorities.add(itself, [ann, bob], ['member'], 'authorities')
       await policies.transaction((_, policyWriter) => policyWriter.remove(first))
       const release = hold()
