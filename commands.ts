@@ -157,7 +157,7 @@ listeningRole('reader', 'serves the messages of a store over HTTP', 9084)
   })
 
 const roleNames = Object.keys(roles).join(', ')
-const ofStore = ['[store]', `store of a writer or reader: ${storeNamesText}`] as const
+const storeArgument = ['[store]', `store of a writer or reader: ${storeNamesText}`] as const
 const config = program
   .command('config')
   .summary('check or print the options of a role, or print a sample file')
@@ -167,7 +167,7 @@ const role = '<role>'
 config
   .command('check')
   .argument(role, roleNames)
-  .argument(...ofStore)
+  .argument(...storeArgument)
   .addOption(file)
   .description('Checks the options: prints warnings and ok, or all faults.')
   .addHelpText(
@@ -184,7 +184,7 @@ config
 config
   .command('print')
   .argument(role, roleNames)
-  .argument(...ofStore)
+  .argument(...storeArgument)
   .addOption(file)
   .description('Prints the options in effect; secrets are masked.')
   .addHelpText('after', '\nExample:\n  SVC_HTTP_PORT=9000 ./sluice config print up\n')
@@ -197,7 +197,7 @@ config
 config
   .command('sample')
   .argument(role, roleNames)
-  .argument(...ofStore)
+  .argument(...storeArgument)
   .description('Prints a commented TOML file with every option at its default.')
   .addHelpText('after', '\nExample:\n  ./sluice config sample up > sluice.toml\n')
   .action(async (name: string, store: string | undefined) => {
@@ -228,8 +228,8 @@ for (const [name, { summary, load }] of Object.entries(tools)) {
 async function roleOf(name: string, store: string | undefined): Promise<Role> {
   const given = store === undefined ? name : `${name} ${store}`
   const kind = store === undefined ? undefined : storeOf(store)
-  const ofStore = rolesOfStores.find(role => role === name)
-  const key = ofStore !== undefined && kind !== undefined ? roleOfStore(ofStore, kind) : given
+  const storeRole = rolesOfStores.find(role => role === name)
+  const key = storeRole !== undefined && kind !== undefined ? roleOfStore(storeRole, kind) : given
   const role = Object.hasOwn(roles, key) ? roles[key] : undefined
   return role === undefined ? program.error(`unknown role ${JSON.stringify(given)}: the roles are ${roleNames}`) : role()
 }

@@ -89,13 +89,13 @@ export interface EntityFilter {
  * @param values how many values the statement has before them
  */
 function filterSql({ name, metadata }: EntityFilter, values: number): [sql: string, values: string[]] {
-  const given = [
+  const conditions = [
     ...(name === undefined
       ? []
       : [{ condition: (at: number) => `strpos(coalesce(name_folded, lower(name)), $${at}) > 0`, value: foldedName(name) }]),
     ...(metadata === undefined ? [] : [{ condition: (at: number) => `metadata @> $${at}::jsonb`, value: JSON.stringify(metadata) }]),
   ]
-  return [given.map(({ condition }, at) => ` AND ${condition(values + 1 + at)}`).join(''), given.map(({ value }) => value)]
+  return [conditions.map(({ condition }, at) => ` AND ${condition(values + 1 + at)}`).join(''), conditions.map(({ value }) => value)]
 }
 
 /**
@@ -123,10 +123,10 @@ export function checkEntities(entities: readonly NewEntity[], pointer: (index: n
   const faults: Fault[] = []
   for (const [index, entity] of entities.entries()) {
     if (faults.length >= faultsMax) break
-    const ofName = textFault(entity.name, nameBytesMax)
-    if (ofName !== undefined) faults.push({ pointer: `${pointer(index)}/name`, detail: ofName })
-    const ofMetadata = entity.metadata === undefined ? undefined : metadataFault(entity.metadata, `${pointer(index)}/metadata`)
-    if (ofMetadata !== undefined) faults.push(ofMetadata)
+    const faultInName = textFault(entity.name, nameBytesMax)
+    if (faultInName !== undefined) faults.push({ pointer: `${pointer(index)}/name`, detail: faultInName })
+    const faultInMetadata = entity.metadata === undefined ? undefined : metadataFault(entity.metadata, `${pointer(index)}/metadata`)
+    if (faultInMetadata !== undefined) faults.push(faultInMetadata)
   }
   refuseFaults(faults)
 }

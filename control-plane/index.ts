@@ -10,15 +10,15 @@ import { openAccess } from './access/access.ts'
 import { decorateCaller, openAuthentication } from './access/authentication.ts'
 import { openAuthorization } from './access/authorization.ts'
 import { openFailedAttempts } from './access/failed-attempts.ts'
+import { openAccessChanges } from './access-changes.ts'
 import { auditRoutes } from './audit/routes.ts'
 import { openAuditLog } from './audit/store.ts'
 import { openExternalKeys, openFailedFetches } from './bootstrap/external-keys.ts'
 import { bootstrapRoutes } from './bootstrap/routes.ts'
-import { openConfigSecrets, openConfigs } from './bootstrap/store.ts'
+import { openBootstrapConfigs, openBootstrapSecrets } from './bootstrap/store.ts'
 import { openCertificateService } from './certificates/index.ts'
 import { watchExpiries } from './certificates/metrics.ts'
 import { certificateRoutes } from './certificates/routes.ts'
-import { openChanges } from './changes.ts'
 import { channelRoutes } from './channels/routes.ts'
 import { openChannels } from './channels/store.ts'
 import type { AccessControl } from './client.ts'
@@ -33,16 +33,16 @@ import { keyRoutes } from './keys/routes.ts'
 import { openApiKeys } from './keys/store.ts'
 import { type ControlPlaneOptions, services } from './options.ts'
 import { openFairQueue } from './outside/fair-queue.ts'
+import { openPolicyAdministration } from './policies/administration.ts'
 import { openOpenFga } from './policies/openfga/store.ts'
 import { openRelationalPolicies } from './policies/relational.ts'
 import { policyRoutes } from './policies/routes.ts'
-import { openPolicies } from './policies/store.ts'
 import { openConfiguredCaller } from './provisioning/configured-caller.ts'
 import { openMappings } from './provisioning/mapping.ts'
 import { provisioningDefaults } from './provisioning/options.ts'
 import { provisioningRoutes } from './provisioning/routes.ts'
 import { openMappingRows } from './provisioning/store.ts'
-import { openGivenIds } from './requests/given.ts'
+import { openRequestedIds } from './requests/requested-ids.ts'
 import { openUnknownKeys } from './requests/unknown-keys.ts'
 import { foldStoredNames } from './stored-names.ts'
 import { openThingKeys } from './things/keys.ts'
@@ -138,38 +138,49 @@ export function prepareControlPlane({
   const keysFor = (purpose: string) => masterKeys.map(masterKey => deriveKey(masterKey, purpose)) as [Buffer, ...Buffer[]]
   const { layout, credentials, externalKeyBytesMin } = options.provisioning ?? provisioningDefaults
   const isCompatible = options.compatibility === '0.13'
-  const elsewhere = options.policies.store === 'openfga' ? openOpenFga(database, options.policies.openfga, logger) : undefined
-  const policies = elsewhere ?? openRelationalPolicies(database)
+  const externalStore = options.policies.store === 'openfga' ? openOpenFga(database, options.policies.openfga, logger) : undefined
+  const policies = externalStore ?? openRelationalPolicies(database)
   // On a server there may always be other instances.
-  const changes = openChanges(logger, { shared: database.kind === 'server' })
+  const accessChanges = openAccessChanges(logger, { shared: database.kind === 'server' })
   const audit = openAuditLog(database, options.audit)
-  const writes = openWrites({ policies, audit, changes })
+  const writes = openWrites({ policies, audit, accessChanges })
   const users = openUsers({ database, policies, writes, passwords, versions: openTokenVersions(database) })
   const failedAttempts = openFailedAttempts(database, keysFor('failed-attempts')[0])
   const unknownKeys = openUnknownKeys(failedAttempts)
   const passwordQueue = openFairQueue(passwordWork)
   const signIn = openSignIn({ users, failedAttempts, passwordQueue })
   const tokens = openTokens(keysFor('tokens'), options.tokens)
-  const keys = openThingKeys(masterKeys)
+  const thingKeys = openThingKeys(masterKeys)
   const apiKeys = openApiKeys(database, writes)
   const certificates = openCertificateService({ database, writes, masterKeys, options: options.certificates, logger })
   if (registry !== undefined) watchExpiries(registry, certificates)
-  const things = openThings({ database, policies, writes, keys, certificates })
+  const things = openThings({ database, policies, writes, thingKeys, certificates })
   const channels = openChannels(database, writes)
   const connections = openConnections(database, writes)
   const groups = openGroups(database, policies, writes)
   const members = openGroupMembers(database, policies, writes)
-  const givenIds = openGivenIds(failedAttempts, isCompatible)
+  const requestedIds = openRequestedIds(failedAttempts, isCompatible)
   const externalKeys = openExternalKeys(masterKeys, externalKeyBytesMin)
   const failedFetches = openFailedFetches(openUnknownKeys(failedAttempts, failedFetchesWaitMs))
-  const sealed = openConfigSecrets(masterKeys)
+  const sealed = openBootstrapSecrets(masterKeys)
   // Agents of older platforms never acknowledge their private keys.
   const keepsPrivateKeys = isCompatible
   const revokesReplaced = options.certificates.mode === 'pki'
-  const forConfigs = { database, writes, things, connections, certificates, revokesReplaced, keys, externalKeys, sealed, keepsPrivateKeys }
-  const configs = openConfigs(forConfigs)
+  const bootstrapConfigParts = {
+    database,
+    writes,
+    things,
+    connections,
+    certificates,
+    revokesReplaced,
+    thingKeys,
+    externalKeys,
+    sealed,
+    keepsPrivateKeys,
+  }
+  const bootstrapConfigs = openBootstrapConfigs(bootstrapConfigParts)
   const rows = openMappingRows(database, externalKeys)
-  const mappings = openMappings({ layout, rows, writes, things, channels, connections, configs, externalKeys, certificates })
+  const mappings = openMappings({ layout, rows, writes, things, channels, connections, bootstrapConfigs, externalKeys, certificates })
   const authentication = openAuthentication({ tokens, users, apiKeys, unknownKeys })
   const authorization = openAuthorization(policies)
   const configuredCaller = credentials && openConfiguredCaller(credentials, { authentication, signIn, users, logger })
@@ -179,13 +190,13 @@ export function prepareControlPlane({
     async start() {
       await migrate(database, migrations)
       await certificates.start()
-      await elsewhere?.start()
+      await externalStore?.start()
       const outcome = await install(database, policies, masterKeys)
       if (outcome === 'installed') logger.info('control plane installed')
       const names = await foldStoredNames(database)
       if (names > 0) logger.info({ names }, 'case-folded the names of an earlier version')
-      await configs.eraseOverdue()
-      const lost = await externalKeys.countBeside(database, externalKeys.masterKeyIds)
+      await bootstrapConfigs.eraseOverdue()
+      const lost = await externalKeys.countUnderOtherMasterKeys(database, externalKeys.masterKeyIds)
       if (lost > 0)
         logger.warn(
           { external_keys: lost },
@@ -204,27 +215,34 @@ export function prepareControlPlane({
           allowSelfRegister: options.users.allowSelfRegister,
           logger,
         })
-        keyRoutes(app, { keys: apiKeys, users, authentication, authorization })
+        keyRoutes(app, { apiKeys, users, authentication, authorization })
         tokenRoutes(app, { signIn, tokens })
-        thingRoutes(app, { things, givenIds, authentication, authorization })
-        channelRoutes(app, { channels, givenIds, authentication, authorization })
+        thingRoutes(app, { things, requestedIds, authentication, authorization })
+        channelRoutes(app, { channels, requestedIds, authentication, authorization })
         sharingRoutes(app, { things, authentication, authorization })
-        policyRoutes(app, { policies: openPolicies(policies, writes), authentication, authorization })
+        policyRoutes(app, { policyAdministration: openPolicyAdministration(policies, writes), authentication, authorization })
         groupRoutes(app, { groups, members, things, users, authentication, authorization })
         connectionRoutes(app, { connections, things, channels, authentication, authorization })
         auditRoutes(app, { audit, authentication, authorization })
       }
       if (served.has('certs'))
         certificateRoutes(app, { certificates, things, options: options.certificates, authentication, authorization })
-      const ofExternal = { externalKeys, failedFetches, authentication, authorization }
+      const externalKeyParts = { externalKeys, failedFetches, authentication, authorization }
       if (served.has('bootstrap'))
-        bootstrapRoutes(app, { ...ofExternal, configs, things, connections, certificates: options.certificates, isCompatible })
+        bootstrapRoutes(app, {
+          ...externalKeyParts,
+          bootstrapConfigs,
+          things,
+          connections,
+          certificates: options.certificates,
+          isCompatible,
+        })
       if (served.has('provision')) {
         const content = layout.bootstrap.content ?? {}
-        provisioningRoutes(app, { ...ofExternal, mappings, rows, content, configuredCaller })
+        provisioningRoutes(app, { ...externalKeyParts, mappings, rows, content, configuredCaller })
       }
     },
-    access: openAccess({ database, keys, apiKeys, certificates, tokens, changes, unknownKeys, authorization }),
+    access: openAccess({ database, thingKeys, apiKeys, certificates, tokens, accessChanges, unknownKeys, authorization }),
     ensureAdministrator: credentials => ensureAdministrator(users, policies, credentials),
     hasAdministrator: () => hasAdministrator(policies),
     async isAdministrator(token) {
@@ -242,12 +260,12 @@ export function prepareControlPlane({
       return known && tokens.issue({ user: known.user, version: known.tokenVersion })
     },
     check: async () => void (await database.query('SELECT 1')),
-    checkPolicies: elsewhere && (() => elsewhere.check()),
+    checkPolicies: externalStore && (() => externalStore.check()),
     checkCertificates: certificates.check,
     async close() {
-      changes.close()
+      accessChanges.close()
       await certificates.close()
-      await elsewhere?.close()
+      await externalStore?.close()
     },
   }
 }

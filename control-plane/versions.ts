@@ -8,7 +8,7 @@ import { HttpError } from '../http/errors.ts'
 export type Versions = readonly number[] | undefined
 
 /** The result of a change. */
-export type ChangeOutcome = { readonly version: number } | Unchanged
+export type WriteOutcome = { readonly version: number } | Unchanged
 export type Unchanged = 'absent' | 'changed-since'
 
 export const eTagHeader = { ETag: 'The version, for If-Match.' }
@@ -42,7 +42,7 @@ export function expectedVersions(request: FastifyRequest): Versions {
  * @param row that was changed; undefined if none was
  * @param exists called only then
  */
-export async function outcomeOf(row: { readonly version: number } | undefined, exists: () => Promise<boolean>): Promise<ChangeOutcome> {
+export async function outcomeOf(row: { readonly version: number } | undefined, exists: () => Promise<boolean>): Promise<WriteOutcome> {
   if (row !== undefined) return { version: row.version }
   return (await exists()) ? 'changed-since' : 'absent'
 }
@@ -51,11 +51,14 @@ export async function outcomeOf(row: { readonly version: number } | undefined, e
  * @param refusal for an entity that was deleted after the rights were checked
  * @throws HttpError if nothing was changed: that refusal, or `precondition_failed`
  */
-export async function changed<Outcome extends object>(outcome: Outcome | Unchanged, refusal: () => Promise<HttpError>): Promise<Outcome> {
+export async function writtenOrThrow<Outcome extends object>(
+  outcome: Outcome | Unchanged,
+  refusal: () => Promise<HttpError>,
+): Promise<Outcome> {
   if (outcome === 'absent') throw await refusal()
   if (outcome !== 'changed-since') return outcome
   throw new HttpError('precondition_failed', 'it has changed since it was read: read it again, and repeat the change with the new ETag')
 }
 
 /** The error codes of a change to one entity. */
-export const changeCodes = ['unauthenticated', 'forbidden', 'not_found', 'precondition_failed'] as const
+export const writeCodes = ['unauthenticated', 'forbidden', 'not_found', 'precondition_failed'] as const

@@ -1,11 +1,11 @@
 // A write: rows, policies and the audit log change together or not at all, and caches of grants are notified of the accesses that it ends.
 
 import { DatabaseError, type Queries } from '../database/database.ts'
+import type { AccessChanges } from './access-changes.ts'
 import type { Actor, AuditAction, AuditLog } from './audit/store.ts'
-import type { Changes } from './changes.ts'
 import type { AccessChange } from './client.ts'
 import type { UserId } from './ids.ts'
-import type { PolicyChanges, PolicyStore, Relation } from './policies/policy-store.ts'
+import type { PolicyStore, PolicyWriter, Relation } from './policies/policy-store.ts'
 
 export type { Actor } from './audit/store.ts'
 
@@ -19,7 +19,7 @@ export interface Caller extends Actor {
 
 /** The transaction of a write, and its actor: a store that gets a write in place of an actor takes part in it. */
 export interface Write extends Queries, Actor {
-  readonly policies: PolicyChanges
+  readonly policies: PolicyWriter
   /** Adds a line to the audit log: the action, the objects (ids, `users`, `authorities`, `*`), and the relations. Never pass a secret, and do not call it if nothing changed. */
   note(action: AuditAction, objects: readonly string[], relations?: readonly Relation[]): void
   /** Announces accesses that may end with this write: other instances are notified with the commit, and this process before the write resolves. */
@@ -38,33 +38,33 @@ export type Writes = <By extends Actor, Result>(by: By, work: (write: Write & By
 interface Parts {
   readonly policies: PolicyStore
   readonly audit: AuditLog
-  readonly changes: Changes
+  readonly accessChanges: AccessChanges
 }
 
 /** SQLSTATEs of deadlocks and of transactions that conflict with another one: on the next attempt the other one is finished. */
 const undoneStates: ReadonlySet<string> = new Set(['40P01', '40001'])
 const attemptsMax = 5
 
-export function openWrites({ policies, audit, changes }: Parts): Writes {
+export function openWrites({ policies, audit, accessChanges }: Parts): Writes {
   const attempt: Writes = async (by, work) => {
     const ended: AccessChange[] = []
-    const changed = policies.transaction(async (transaction, policyChanges) => {
+    const written = policies.transaction(async (transaction, policyWriter) => {
       ended.length = 0
       const noted: Parameters<Write['note']>[] = []
       const outcome = await work({
         ...by,
         query: (sql, values) => transaction.query(sql, values),
-        policies: policyChanges,
+        policies: policyWriter,
         note: (...entry) => void noted.push(entry),
         ends: (...accesses) => void ended.push(...accesses),
       })
       for (const entry of noted) await audit.add(transaction, by, ...entry)
-      await changes.announceAll(ended, transaction)
+      await accessChanges.announceAll(ended, transaction)
       return outcome
     })
     // Also if it throws: it may be committed nevertheless, with policies that a store elsewhere has not accepted yet.
-    return changed.finally(() => {
-      for (const change of ended) changes.emit(change)
+    return written.finally(() => {
+      for (const change of ended) accessChanges.emit(change)
     })
   }
 

@@ -15,9 +15,9 @@ const namesMax = 256
 const askedOnceMax = 1024
 
 /** `invalid_sql_statement_name` and `duplicate_prepared_statement`: a pooler uses another connection for each statement. */
-const ofPoolers: ReadonlySet<string> = new Set(['26000', '42P05'])
+const poolerStates: ReadonlySet<string> = new Set(['26000', '42P05'])
 /** `feature_not_supported`: the result's column types have changed since the statement was prepared. */
-const ofOtherColumns = '0A000'
+const columnsChangedState = '0A000'
 
 export interface Prepared {
   /** @returns undefined if the statement is sent unprepared */
@@ -50,8 +50,8 @@ export function openPrepared(): Prepared {
     },
     forgets(sql, error) {
       if (!(error instanceof DatabaseError)) return false
-      if (ofPoolers.has(error.sqlState)) hasPooler = true
-      else if (error.sqlState === ofOtherColumns) names.set(sql, undefined)
+      if (poolerStates.has(error.sqlState)) hasPooler = true
+      else if (error.sqlState === columnsChangedState) names.set(sql, undefined)
       else return false
       return true
     },

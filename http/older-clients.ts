@@ -22,19 +22,19 @@ export function warnOfCompatibility(compatibility: Compatibility, logger: Pick<L
 
 const prefix = '/http/'
 
-const ofThings = /^\/(?:configs|state|bootstrap)(?=[/?]|$)/
+const pathWithoutThings = /^\/(?:configs|state|bootstrap)(?=[/?]|$)/
 /** A UUID alone. */
-const ofCertificates = /^\/[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}(?=\?|$)/i
+const pathWithoutCerts = /^\/[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}(?=\?|$)/i
 
 /** `/http/channels/…` is `/channels/…`, `/configs/…` is `/things/configs/…`, and DELETE `/<thing id>` is DELETE `/certs/<thing id>`. */
 export function plainUrl(method: string, url: string): string {
-  if (method === 'DELETE' && ofCertificates.test(url)) return `/certs${url}`
+  if (method === 'DELETE' && pathWithoutCerts.test(url)) return `/certs${url}`
   const plain = url.startsWith(prefix) ? url.slice(prefix.length - 1) : url
-  return ofThings.test(plain) ? `/things${plain}` : plain
+  return pathWithoutThings.test(plain) ? `/things${plain}` : plain
 }
 
 /** Whether a request omitted `/certs`, like `RemoveCert` of the SDK, which accepts only 204. */
-export const omitsCertificates = ({ originalUrl }: FastifyRequest): boolean => ofCertificates.test(originalUrl)
+export const omitsCertificates = ({ originalUrl }: FastifyRequest): boolean => pathWithoutCerts.test(originalUrl)
 
 /** A JWT or an API key. Any other credential without a scheme, or with the wrong one, is a thing key. */
 const token = /^(?:[\w-]+\.[\w-]+\.[\w-]+|sluice_.*)$/

@@ -64,7 +64,7 @@ export interface RecordParts {
   /** The timestamp in whole microseconds, 0 without one; undefined if it is beyond 2^53. */
   timestampUs(): number | undefined
   /** The first fault of the message that does not concern one of these parts. */
-  faultBeside(parts: ReadonlySet<EnvelopePart>): MessageFault | undefined
+  faultOutside(parts: ReadonlySet<EnvelopePart>): MessageFault | undefined
 }
 
 /** Steps through the messages of a chunk, in the order of the log. */

@@ -24,7 +24,7 @@ import type { Cursors } from './cursor.ts'
 import { closeSlowClient, sendExport } from './export.ts'
 import { formatsAnswer } from './formats.ts'
 import type { ReaderOptions } from './options.ts'
-import { answerBuckets, answerRows, exportPages, ofNothing, type PageParts } from './paging.ts'
+import { answerBuckets, answerRows, emptyParts, exportPages, type PageParts } from './paging.ts'
 import { QueryTooLargeError, type Reader, StoreUnavailableError } from './reader.ts'
 import { daysUsual, formatsQuerySchema, type QueryString, querySchema } from './request/query-schema.ts'
 import { checkEscapes, dottedSubtopic } from './request/query-text.ts'
@@ -101,7 +101,7 @@ export function readerRoutes({ reader, access, cursors, options, keys }: ReaderP
     if (form === undefined) throw new HttpError('not_acceptable', 'give application/json, application/x-ndjson or text/csv in Accept')
     if (!right.allowed) throw new HttpError('forbidden')
     queries.hold(right.owner, reply.raw)
-    const parts = isEmpty ? ofNothing(stored) : stored
+    const parts = isEmpty ? emptyParts(stored) : stored
 
     const isAllowed = (): Promise<boolean> => mayStill(request, channel, right)
     if (readRequest.kind === 'export') {
@@ -122,7 +122,7 @@ export function readerRoutes({ reader, access, cursors, options, keys }: ReaderP
     const serialization: Serialization = { request: readRequest, form, isCoded, url }
     // Everything that a response depends on. Without a publisher the caller reads the whole channel, and all such callers get the same response.
     const key = `${form} ${isCoded} ${url} ${publisher ?? ''}`
-    const page = await singleFlight.ask(key, ofAll => answer(parts, serialization, ofAll), signal)
+    const page = await singleFlight.ask(key, sharedSignal => answer(parts, serialization, sharedSignal), signal)
     if (performance.now() - askedMs > rightMsMax && !(await isAllowed())) throw new HttpError('forbidden')
     return send(reply, page)
   }

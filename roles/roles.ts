@@ -86,6 +86,9 @@ export async function sources(
 export async function allVariables(): Promise<string[]> {
   const { variablesOf } = await import('../config/options/options.ts')
   const all = await Promise.all(Object.values(roles).map(role => role()))
-  const ofRoles = all.flatMap(({ schema, fileVariable }) => [...variablesOf(schema), ...(fileVariable === undefined ? [] : [fileVariable])])
-  return [...toolVariables, ...ofRoles]
+  const roleVariables = all.flatMap(({ schema, fileVariable }) => [
+    ...variablesOf(schema),
+    ...(fileVariable === undefined ? [] : [fileVariable]),
+  ])
+  return [...toolVariables, ...roleVariables]
 }

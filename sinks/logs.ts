@@ -112,10 +112,10 @@ export interface ChosenLog {
  */
 export function chooseLog(logs: readonly RegisteredLog[], identity: LogIdentity): ChosenLog {
   const { logName, logId, writer, contentTypes } = identity
-  const ofName = currentLogs(logs).filter(({ name }) => name === logName)
-  const other = ofName.find(log => log.writer !== writer && overlap(log.contentTypes, contentTypes))
+  const logsOfName = currentLogs(logs).filter(({ name }) => name === logName)
+  const other = logsOfName.find(log => log.writer !== writer && overlap(log.contentTypes, contentTypes))
   if (other !== undefined) throw ownedByAnother(identity, other)
-  const current = ofName.find(log => log.writer === writer)
+  const current = logsOfName.find(log => log.writer === writer)
   if (current?.id === logId) return { number: current.number, state: areSame(current.contentTypes, contentTypes) ? 'known' : 'changed' }
   if (current !== undefined && !isAccepted(identity)) throw anotherLog(identity, current.id)
   const before = logs.find(log => log.name === logName && log.id === logId && log.writer === writer)

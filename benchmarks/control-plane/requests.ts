@@ -26,7 +26,7 @@ interface Asking extends AccessRequest {
 }
 
 const ordinary = { msMax: 5, isAlike: true }
-const ofLargest = { msMax: 50, isAlike: false }
+const largestLimits = { msMax: 50, isAlike: false }
 const warmUp = 20
 
 /** The ordinary owner of a round. */
@@ -113,12 +113,12 @@ const requests: readonly Asking[] = [
   page('GET /groups', ordinary, askedOwner, () => ({ path: '/groups' })),
   check('policy check, allowed by two groups', true),
   check('policy check, refused', false),
-  page('GET /things, a tenth of all', ofLargest, largest, () => ({ path: '/things' })),
-  page('... in the order of names', ofLargest, largest, () => ({ path: '/things?order=name' })),
-  page('POST /things/search by metadata, a tenth of all', ofLargest, largest, search),
-  page('GET /things?name=, a tenth of all', ofLargest, largest, named),
-  page('GET /channels/<id>/things?connected=false, a tenth', ofLargest, largest, unconnected),
-  page('GET /groups of the owner of a tenth', ofLargest, largest, () => ({ path: '/groups' })),
+  page('GET /things, a tenth of all', largestLimits, largest, () => ({ path: '/things' })),
+  page('... in the order of names', largestLimits, largest, () => ({ path: '/things?order=name' })),
+  page('POST /things/search by metadata, a tenth of all', largestLimits, largest, search),
+  page('GET /things?name=, a tenth of all', largestLimits, largest, named),
+  page('GET /channels/<id>/things?connected=false, a tenth', largestLimits, largest, unconnected),
+  page('GET /groups of the owner of a tenth', largestLimits, largest, () => ({ path: '/groups' })),
 ]
 
 /** Measures each request in both sites, alternately. */

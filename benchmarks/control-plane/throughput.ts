@@ -43,14 +43,14 @@ export async function measureThroughput(site: Site, options: LoadOptions, progre
     askedThings(site.population)
       .filter(nth => isWanted(nth, ownerOfThing(site.population, nth)))
       .map(nth => `/things/${thingAt(nth)}`)
-  const ofGroups = pathsOf((thing, owner) => isInGroup(thing) && owner > 0 && owner < caller)
-  const own = pathsOf((_thing, owner) => owner === caller)
-  const statements = await statementsOf(site, ofGroups[0]!, authorization)
+  const groupPaths = pathsOf((thing, owner) => isInGroup(thing) && owner > 0 && owner < caller)
+  const ownPaths = pathsOf((_thing, owner) => owner === caller)
+  const statements = await statementsOf(site, groupPaths[0]!, authorization)
   const routes: readonly Route[] = [
-    { name: 'GET /things/<id> with a token, by a right of a group', url: site.url, paths: ofGroups, close: async () => undefined },
-    { name: "... of a thing of one's own", url: site.url, paths: own, close: async () => undefined },
-    { ...(await serveBare(site, statements.slice(-1))), name: 'a bare route: the statement that reads the thing', paths: ofGroups },
-    { ...(await serveBare(site, statements)), name: `a bare route: all ${statements.length} statements of the first`, paths: ofGroups },
+    { name: 'GET /things/<id> with a token, by a right of a group', url: site.url, paths: groupPaths, close: async () => undefined },
+    { name: "... of a thing of one's own", url: site.url, paths: ownPaths, close: async () => undefined },
+    { ...(await serveBare(site, statements.slice(-1))), name: 'a bare route: the statement that reads the thing', paths: groupPaths },
+    { ...(await serveBare(site, statements)), name: `a bare route: all ${statements.length} statements of the first`, paths: groupPaths },
   ]
   const loads = routes.map(() => [] as Load[])
   // The first turn is a warm-up.
@@ -96,8 +96,8 @@ async function serveBare({ database }: Site, statements: readonly Statement[]): 
         sql,
         values.map(value => value ?? request.params.thing),
       )
-    const [{ id, name: ofThing, metadata } = {}] = rows
-    return { id, name: ofThing, key: id, metadata: JSON.parse(metadata as string) as unknown }
+    const [{ id, name: thingName, metadata } = {}] = rows
+    return { id, name: thingName, key: id, metadata: JSON.parse(metadata as string) as unknown }
   })
   await app.listen({ host: '127.0.0.1', port: 0 })
   return { url: `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`, close: () => app.close() }

@@ -9,7 +9,7 @@ import { disposableFolder, startPlatform } from '../../test/up/platform.ts'
 const { values } = parseArgs({ options: { seconds: { type: 'string', default: '10' }, connections: { type: 'string', default: '16' } } })
 const perSecondMin = 200
 /** Certificates for one thing: fewer than may be valid at the same time. */
-const ofOneThing = 90
+const certificatesPerThing = 90
 
 await using folder = await disposableFolder()
 const platform = await startPlatform({ data: folder.path })
@@ -20,7 +20,7 @@ let thing = ''
 /** Issues one certificate after another until the time is over, and creates their things on the way. */
 async function issueUntil(endMs: number): Promise<void> {
   while (performance.now() < endMs) {
-    if (issued++ % ofOneThing === 0) {
+    if (issued++ % certificatesPerThing === 0) {
       const { json } = await expectStatus(call(platform.url, 'POST', '/things/bulk', { authorization, body: [{ name: 'device' }] }), 201)
       thing = (json!['things'] as [{ id: string }])[0].id
     }

@@ -134,7 +134,7 @@ try {
     if (days > 4) continue
     await firstPages(reader, channel, 10)
     const publisher = usual
-    const beside: Record<string, () => Promise<unknown>> = {
+    const otherQueries: Record<string, () => Promise<unknown>> = {
       'page of one of 500 publishers': () => reader.read(query({ publisher }), never),
       'count up to 10,000': () => reader.count(query({}), 10_000, never),
       'count of that publisher': () => reader.count(query({ publisher }), 10_000, never),
@@ -143,7 +143,7 @@ try {
       'averages by hours': () =>
         reader.aggregate({ ...query({}), aggregation: 'avg', intervalUs: 3_600_000_000, fromNs: lastDaysNs(days) }, never),
     }
-    for (const [name, ask] of Object.entries(beside)) {
+    for (const [name, ask] of Object.entries(otherQueries)) {
       const times: number[] = []
       for (let turn = 0; turn < 3; turn++) times.push(await timed(ask))
       console.log(`${name.padEnd(50)} reader ${figure(median(times))}`)
@@ -166,9 +166,12 @@ async function firstPages(reader: Reader, channel: string, turns: number): Promi
       if (turn >= 0) some.push(ms)
     }
   }
-  const [whole, ofUsual, ofRarest] = [...times.values()].map(median) as [number, number, number]
-  const beside = (ms: number): string => `${figure(ms)} (${(ms / whole).toFixed(1)} of it)`
-  console.log(`first page of 10`.padEnd(50), `channel ${figure(whole)}   usual publisher ${beside(ofUsual)}   rarest ${beside(ofRarest)}`)
+  const [wholeMs, usualMs, rarestMs] = [...times.values()].map(median) as [number, number, number]
+  const withRatio = (ms: number): string => `${figure(ms)} (${(ms / wholeMs).toFixed(1)} of it)`
+  console.log(
+    `first page of 10`.padEnd(50),
+    `channel ${figure(wholeMs)}   usual publisher ${withRatio(usualMs)}   rarest ${withRatio(rarestMs)}`,
+  )
 }
 
 /** The start of the last days, which have a quarter of the rows, in nanoseconds. */

@@ -129,14 +129,14 @@ await compare(
   limit,
 )
 const publisher = publisherOf(0)
-const ofPublisher = Math.min(limit, Math.ceil(rows / publishers))
+const publisherRows = Math.min(limit, Math.ceil(rows / publishers))
 const bareOf = { channel, publisher }
 await compare(
   'page of one publisher of 500',
   reader,
   { ...page, publisher },
   () => messages.find(bareOf).sort(order).limit(limit).toArray(),
-  ofPublisher,
+  publisherRows,
 )
 
 for (const [what, work] of [

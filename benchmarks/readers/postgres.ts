@@ -41,10 +41,10 @@ const signal = new AbortController().signal
 
 /** Every fifth row is in the busy channel. Multiplying by a prime mixes its publishers. */
 function append(batch: RecordBatch, offset: number): void {
-  const ofBusy = offset % 5 === 0
-  const nth = ofBusy ? offset / 5 : offset
+  const isBusy = offset % 5 === 0
+  const nth = isBusy ? offset / 5 : offset
   const turn = (nth * 7919) % 500
-  const [channel, publisher] = ofBusy
+  const [channel, publisher] = isBusy
     ? [busy, turn === 499 && Math.floor(nth / 500) % 100 !== 0 ? publisherOf(nth % 499) : publisherOf(turn)]
     : [
         `0a1b2c3d-4e5f-4a6b-8c7d-${String(1 + ((nth * 7919) % 1000)).padStart(12, '0')}`,

@@ -2,8 +2,8 @@
 
 import { type Database, DatabaseError, type SqlRow } from '../../database/database.ts'
 import { HttpError } from '../../http/errors.ts'
+import type { AccessChanges } from '../access-changes.ts'
 import type { Certificates } from '../certificates/store.ts'
-import type { Changes } from '../changes.ts'
 import { type Access, type AccessControl, AccessUnavailableError, noChannel, parseStoredChannel } from '../client.ts'
 import { isId, type UserId } from '../ids.ts'
 import { type ApiKeys, isApiKey, validKeySql } from '../keys/store.ts'
@@ -51,11 +51,11 @@ type UserRow = AccessRow & { ownerless: boolean }
 
 interface Parts {
   readonly database: Database
-  readonly keys: ThingKeys
+  readonly thingKeys: ThingKeys
   readonly apiKeys: ApiKeys
   readonly certificates: Pick<Certificates, 'authority'>
   readonly tokens: Tokens
-  readonly changes: Changes
+  readonly accessChanges: AccessChanges
   readonly unknownKeys: UnknownKeys
   readonly authorization: Pick<Authorization, 'isAdministrator'>
 }
@@ -63,8 +63,17 @@ interface Parts {
 const unauthenticated: Access = { allowed: false, reason: 'unauthenticated' }
 const forbidden: Access & { allowed: false } = { allowed: false, reason: 'forbidden' }
 
-export function openAccess({ database, keys, apiKeys, certificates, tokens, changes, unknownKeys, authorization }: Parts): AccessControl {
-  const ofThing = thingSql(keys.masterKeyIds.map((_, at) => `$${at + 2}`).join(', '))
+export function openAccess({
+  database,
+  thingKeys,
+  apiKeys,
+  certificates,
+  tokens,
+  accessChanges,
+  unknownKeys,
+  authorization,
+}: Parts): AccessControl {
+  const thingAccessSql = thingSql(thingKeys.masterKeyIds.map((_, at) => `$${at + 2}`).join(', '))
 
   async function ask<Row extends AccessRow>(
     sql: string,
@@ -101,8 +110,8 @@ export function openAccess({ database, keys, apiKeys, certificates, tokens, chan
       // A channel id of any other form has no owner and no connections; the credential is checked all the same.
       const channelId = isId(channel) ? channel : null
       if (credential.scheme === 'Thing') {
-        const lookups = keys.lookups(credential.secret)
-        const row = await ask(ofThing, [channelId, ...lookups])
+        const lookups = thingKeys.lookups(credential.secret)
+        const row = await ask(thingAccessSql, [channelId, ...lookups])
         if (row === undefined) return refuseUnknown('thing-key', lookups[0], address)
         if (!row.allowed) return { ...forbidden, publisher: row.id }
         return { allowed: true, publisher: row.id, owner: row.owner, ...endOf(row) }
@@ -127,7 +136,7 @@ export function openAccess({ database, keys, apiKeys, certificates, tokens, chan
       if (action !== 'read' || !(await mayRead(row, channel))) return forbidden
       return { allowed: true, publisher: null, owner: row.owner, endsMs: claims.endsMs }
     },
-    onChange: listener => changes.onChange(listener),
+    onChange: listener => accessChanges.onChange(listener),
   }
 }
 

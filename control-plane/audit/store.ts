@@ -100,7 +100,7 @@ const addSql = `
  * With an object, lines are found before they are sorted: a scan from the newest on might read the whole log for a few.
  */
 function matchingSql({ actor, object, action, from, to }: AuditFilter, retentionDays: number): [sql: string, values: SqlValue[]] {
-  const given = (
+  const filters = (
     [
       ['at >= now() - make_interval(days => $::int4)', retentionDays],
       ['actor = $::uuid', actor],
@@ -109,12 +109,12 @@ function matchingSql({ actor, object, action, from, to }: AuditFilter, retention
       ['at < $::timestamptz', to],
     ] as const
   ).filter(([, value]) => value !== undefined)
-  const conditions = given.map(([condition], at) => condition.replace('$', `$${at + 1}`))
+  const conditions = filters.map(([condition], at) => condition.replace('$', `$${at + 1}`))
   // A literal, which is safe because the name is one of ours: a plan shared by all actions would scan all lines for a rare one.
   if (action !== undefined) conditions.push(`action = '${action}'`)
   const materialized = object === undefined ? 'NOT MATERIALIZED' : 'MATERIALIZED'
   const sql = `WITH matching AS ${materialized} (SELECT * FROM control_plane.audit WHERE ${conditions.join(' AND ')})`
-  return [sql, given.map(([, value]) => value!)]
+  return [sql, filters.map(([, value]) => value!)]
 }
 
 const advice = 'narrow the list by from and to'

@@ -34,7 +34,7 @@ export interface ExternalKeys {
   /** Stores the key under the first master key if it is stored under another. Possible only now, because the device has sent the key. */
   renew(queries: Queries, credential: ExternalCredential, kept: Pick<KeptKey, 'masterKeyId'>): Promise<void>
   /** How many are stored under a master key that is not among these. */
-  countBeside(queries: Queries, masterKeyIds: readonly Buffer[]): Promise<number>
+  countUnderOtherMasterKeys(queries: Queries, masterKeyIds: readonly Buffer[]): Promise<number>
 }
 
 export interface KeptKey {
@@ -57,11 +57,11 @@ const renewSql = `
   WITH renewed AS (UPDATE control_plane.mappings SET key_lookup = $2, key_id = $3 WHERE ${keptSql('$1')})
   UPDATE control_plane.bootstrap_configs SET key_lookup = $2, key_id = $3 WHERE ${keptSql('$1')}`
 
-const besideSql = `
+const underOtherMasterKeysSql = `
   SELECT count(*) AS keys FROM (
     SELECT owner, external_id FROM control_plane.bootstrap_configs WHERE key_id NOT IN (SELECT decode(id, 'hex') FROM unnest($1::text[]) AS id)
     UNION SELECT owner, external_id FROM control_plane.mappings WHERE key_id NOT IN (SELECT decode(id, 'hex') FROM unnest($1::text[]) AS id)
-  ) AS beside`
+  ) AS under_other_master_keys`
 
 /** @param bytesMin least number of bytes in a key */
 export function openExternalKeys(masterKeys: MasterKeys, bytesMin: number): ExternalKeys {
@@ -87,11 +87,11 @@ export function openExternalKeys(masterKeys: MasterKeys, bytesMin: number): Exte
 
   return {
     check({ externalId, externalKey }) {
-      const ofId = externalIdFault(externalId)
-      const ofKey = keyFault(externalKey)
+      const faultInId = externalIdFault(externalId)
+      const faultInKey = keyFault(externalKey)
       refuseFaults([
-        ...(ofId === undefined ? [] : [{ pointer: '/body/external_id', detail: ofId }]),
-        ...(ofKey === undefined ? [] : [{ pointer: '/body/external_key', detail: ofKey }]),
+        ...(faultInId === undefined ? [] : [{ pointer: '/body/external_id', detail: faultInId }]),
+        ...(faultInKey === undefined ? [] : [{ pointer: '/body/external_key', detail: faultInKey }]),
       ])
     },
     masterKeyIds,
@@ -103,8 +103,8 @@ export function openExternalKeys(masterKeys: MasterKeys, bytesMin: number): Exte
       if (!kept.masterKeyId.every((byte, at) => byte === masterKeyId[at]))
         await queries.query(renewSql, [lookups(credential), kept.lookup, kept.masterKeyId])
     },
-    async countBeside(queries, ids) {
-      const [row] = await queries.query<{ keys: bigint }>(besideSql, [ids.map(id => id.toString('hex'))])
+    async countUnderOtherMasterKeys(queries, ids) {
+      const [row] = await queries.query<{ keys: bigint }>(underOtherMasterKeysSql, [ids.map(id => id.toString('hex'))])
       return Number(row!.keys)
     },
   }
@@ -182,8 +182,8 @@ export function openFailedFetches(unknownKeys: UnknownKeys): FailedFetches {
     },
     async slowed(request, externalId, look) {
       const address = clientAddressOf(request)
-      const [failures, ofAll] = await unknownKeys.count('external-id', lookupOf(externalId), [address, allAddresses])
-      const delayMs = delayMsOf(ofAll!)
+      const [failures, failuresAnywhere] = await unknownKeys.count('external-id', lookupOf(externalId), [address, allAddresses])
+      const delayMs = delayMsOf(failuresAnywhere!)
       if (delayMs === 0) return look()
       return queue.run({ account: externalId, address: networkOf(address), failures: failures! }, look, delayMs)
     },

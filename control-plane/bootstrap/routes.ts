@@ -13,34 +13,34 @@ import { readTtl } from '../certificates/request.ts'
 import type { Connections } from '../connections/store.ts'
 import { nameBytesMax } from '../entity.ts'
 import { type ChannelId, type ThingId, toChannelId, toThingId } from '../ids.ts'
+import { unstored } from '../requests/answers.ts'
 import { refuseFaults, textFault } from '../requests/text.ts'
-import { unstored } from '../things/routes.ts'
 import type { Things } from '../things/store.ts'
-import { changed, eTagOf, expectedVersions, isAmong } from '../versions.ts'
+import { eTagOf, expectedVersions, isAmong, writtenOrThrow } from '../versions.ts'
 import type { ExternalKeys, FailedFetches } from './external-keys.ts'
 import {
   acknowledgeSchema,
   certifySchema,
   contentBytesMax,
-  createConfigSchema,
-  fetchConfigSchema,
-  listConfigsSchema,
-  removeConfigSchema,
+  createBootstrapConfigSchema,
+  fetchBootstrapConfigSchema,
+  listBootstrapConfigsSchema,
+  removeBootstrapConfigSchema,
+  updateBootstrapConfigSchema,
   updateCertificatesSchema,
-  updateConfigSchema,
   updateConnectionsSchema,
   updateStateSchema,
-  viewConfigSchema,
+  viewBootstrapConfigSchema,
 } from './schema.ts'
-import type { Config, ConfigChange, ConfigFields, Configs, FetchedConfig } from './store.ts'
+import type { BootstrapConfig, BootstrapConfigFields, BootstrapConfigs, BootstrapConfigUpdate, FetchedBootstrapConfig } from './store.ts'
 
 const challenge = 'Thing realm="sluice"'
-const configDecorator = 'bootstrapConfig'
+const bootstrapConfigDecorator = 'bootstrapConfig'
 /** Longer than any request with a CSR. */
 const csrBodyLimit = 32_768
 
 interface Parts {
-  readonly configs: Configs
+  readonly bootstrapConfigs: BootstrapConfigs
   readonly things: Pick<Things, 'exists'>
   readonly connections: Pick<Connections, 'exist'>
   readonly externalKeys: ExternalKeys
@@ -59,27 +59,27 @@ export function bootstrapRoutes(app: HttpServer, parts: Parts): void {
 }
 
 function ownerRoutes(app: HttpServer, parts: Parts): void {
-  const { configs, things, connections, externalKeys, failedFetches, authentication, authorization } = parts
+  const { bootstrapConfigs, things, connections, externalKeys, failedFetches, authentication, authorization } = parts
   const onRequest = authentication.required
 
   /** @returns the new version; throws HttpError if nothing was changed */
-  async function update(request: FastifyRequest, thing: ThingId, change: ConfigChange): Promise<string> {
-    const outcome = await configs.update(changerOf(request), thing, change, expectedVersions(request))
-    const refused = () => refusal(request, thing, change.channels)
+  async function update(request: FastifyRequest, thing: ThingId, fields: BootstrapConfigUpdate): Promise<string> {
+    const outcome = await bootstrapConfigs.update(changerOf(request), thing, fields, expectedVersions(request))
+    const refused = () => refusal(request, thing, fields.channels)
     if (outcome === 'not-owned') throw await refused()
-    return eTagOf((await changed(outcome, refused)).version)
+    return eTagOf((await writtenOrThrow(outcome, refused)).version)
   }
   const refusal = (request: FastifyRequest, thing: ThingId, channels: readonly ChannelId[] = []): Promise<HttpError> =>
-    authorization.refusal(callerOf(request), async () => (await configs.exists(thing)) && connections.exist(channels, []))
+    authorization.refusal(callerOf(request), async () => (await bootstrapConfigs.exists(thing)) && connections.exist(channels, []))
 
-  app.post('/things/configs', { schema: createConfigSchema, onRequest }, async (request, reply) => {
-    const { external_id: externalId, external_key: externalKey, thing_id: ofThing, channels = [] } = request.body
+  app.post('/things/configs', { schema: createBootstrapConfigSchema, onRequest }, async (request, reply) => {
+    const { external_id: externalId, external_key: externalKey, thing_id: requestedThing, channels = [] } = request.body
     externalKeys.check({ externalId, externalKey })
     const fields = fieldsOf(request.body)
-    const [thing, channelIds] = [ofThing === undefined ? undefined : toThingId(ofThing), channels.map(toChannelId)]
+    const [thing, channelIds] = [requestedThing === undefined ? undefined : toThingId(requestedThing), channels.map(toChannelId)]
     if (thing === undefined) await authorization.demand(callerOf(request), 'member', 'users')
     failedFetches.refuseLimited(request, externalId)
-    const created = await configs
+    const created = await bootstrapConfigs
       .create(changerOf(request), { externalId, externalKey, thing, channels: channelIds, ...fields })
       .catch(async (error: unknown) => Promise.reject(await failedFetches.conflict(request, externalId, error)))
     if (created === 'not-owned') {
@@ -90,24 +90,24 @@ function ownerRoutes(app: HttpServer, parts: Parts): void {
     return reply.code(201).header('location', `/things/configs/${created}`).send()
   })
 
-  app.get('/things/configs', { schema: listConfigsSchema, onRequest }, async (request, reply) => {
+  app.get('/things/configs', { schema: listBootstrapConfigsSchema, onRequest }, async (request, reply) => {
     const { offset, limit, state, external_id: externalId, mainflux_id: thing, mainflux_key: key, name } = request.query
     const filter = { state, externalId, thing: thing === undefined ? undefined : toThingId(thing), key, name }
-    const { total, items } = await configs.list(callerOf(request), filter, { offset, limit })
-    return reply.headers(unstored).send({ total, offset, limit, configs: items.map(shown) })
+    const { total, items } = await bootstrapConfigs.list(callerOf(request), filter, { offset, limit })
+    return reply.headers(unstored).send({ total, offset, limit, configs: items.map(toAnswer) })
   })
 
-  app.get('/things/configs/:thing', { schema: viewConfigSchema, onRequest }, async (request, reply) => {
+  app.get('/things/configs/:thing', { schema: viewBootstrapConfigSchema, onRequest }, async (request, reply) => {
     const thing = toThingId(request.params.thing)
-    const found = await configs.find(callerOf(request), thing)
+    const found = await bootstrapConfigs.find(callerOf(request), thing)
     if (found === undefined) throw await refusal(request, thing)
-    return reply.headers({ ...unstored, etag: eTagOf(found.version) }).send(shown(found.config))
+    return reply.headers({ ...unstored, etag: eTagOf(found.version) }).send(toAnswer(found.config))
   })
 
-  app.put('/things/configs/:thing', { schema: updateConfigSchema, onRequest }, async (request, reply) => {
+  app.put('/things/configs/:thing', { schema: updateBootstrapConfigSchema, onRequest }, async (request, reply) => {
     const { name, content } = fieldsOf(request.body)
-    const change = { name, content, isEnabled: request.body.enabled }
-    return reply.header('etag', await update(request, toThingId(request.params.thing), change)).send()
+    const fields = { name, content, isEnabled: request.body.enabled }
+    return reply.header('etag', await update(request, toThingId(request.params.thing), fields)).send()
   })
 
   app.patch('/things/configs/certs/:thing', { schema: updateCertificatesSchema, onRequest }, async (request, reply) => {
@@ -124,16 +124,16 @@ function ownerRoutes(app: HttpServer, parts: Parts): void {
     return reply.header('etag', await update(request, toThingId(request.params.thing), { state })).send()
   })
 
-  app.delete('/things/configs/:thing', { schema: removeConfigSchema, onRequest }, async (request, reply) => {
+  app.delete('/things/configs/:thing', { schema: removeBootstrapConfigSchema, onRequest }, async (request, reply) => {
     const thing = toThingId(request.params.thing)
-    await changed(await configs.remove(changerOf(request), thing, expectedVersions(request)), () => refusal(request, thing))
+    await writtenOrThrow(await bootstrapConfigs.remove(changerOf(request), thing, expectedVersions(request)), () => refusal(request, thing))
     return reply.code(204).send()
   })
 }
 
-function deviceRoutes(app: HttpServer, { configs, failedFetches, certificates, isCompatible }: Parts): void {
-  app.decorateRequest(configDecorator, null)
-  const opened = (request: FastifyRequest): FetchedConfig => request.getDecorator(configDecorator)
+function deviceRoutes(app: HttpServer, { bootstrapConfigs, failedFetches, certificates, isCompatible }: Parts): void {
+  app.decorateRequest(bootstrapConfigDecorator, null)
+  const opened = (request: FastifyRequest): FetchedBootstrapConfig => request.getDecorator(bootstrapConfigDecorator)
 
   /** An onRequest hook. @throws HttpError the same one for an unknown id and a wrong key */
   async function onRequest(request: FastifyRequest<{ Params: unknown }>, reply: FastifyReply): Promise<void> {
@@ -143,7 +143,7 @@ function deviceRoutes(app: HttpServer, { configs, failedFetches, certificates, i
       reply.header('www-authenticate', challenge)
       throw new HttpError('unauthenticated', 'send the external key as Authorization: Thing <external key>')
     }
-    const config = await failedFetches.slowed(request, externalId, () => configs.open({ externalId, externalKey }))
+    const config = await failedFetches.slowed(request, externalId, () => bootstrapConfigs.open({ externalId, externalKey }))
     if (config === undefined) {
       const detail = 'unknown external id or key: use the key that the device was provisioned with'
       const refusal = await failedFetches.refusal(request, externalId, 'unauthenticated', detail)
@@ -151,15 +151,15 @@ function deviceRoutes(app: HttpServer, { configs, failedFetches, certificates, i
       throw refusal
     }
     if (!config.isAllowed) throw new HttpError('forbidden', 'the configuration or its owner is disabled')
-    request.setDecorator(configDecorator, config)
+    request.setDecorator(bootstrapConfigDecorator, config)
   }
 
-  app.get('/things/bootstrap/:external_id', { schema: fetchConfigSchema, onRequest }, async (request, reply) => {
+  app.get('/things/bootstrap/:external_id', { schema: fetchBootstrapConfigSchema, onRequest }, async (request, reply) => {
     const config = opened(request)
-    if (request.method === 'GET') await configs.noteFetch(config.thing)
+    if (request.method === 'GET') await bootstrapConfigs.noteFetch(config.thing)
     const { content = '{}', clientCert, clientKey, caCert } = config
     const answer = {
-      ...ofThing(config),
+      ...thingFields(config),
       content,
       ...(clientCert === undefined ? {} : { client_cert: clientCert }),
       ...(clientKey === undefined ? {} : { client_key: clientKey }),
@@ -176,14 +176,14 @@ function deviceRoutes(app: HttpServer, { configs, failedFetches, certificates, i
   })
 
   app.post('/things/bootstrap/:external_id/ack', { schema: acknowledgeSchema, onRequest }, async (request, reply) => {
-    await configs.acknowledge(actorOf(request), opened(request).thing)
+    await bootstrapConfigs.acknowledge(actorOf(request), opened(request).thing)
     return reply.code(204).send()
   })
 
   app.post('/things/bootstrap/:external_id/csr', { schema: certifySchema, bodyLimit: csrBodyLimit, onRequest }, async (request, reply) => {
     const key = await checkCsr(request.body.csr, '/body/csr')
     const ttlSeconds = readTtl(request.body, certificates)
-    const issued = await configs.certify(actorOf(request), opened(request), { key, ttlSeconds })
+    const issued = await bootstrapConfigs.certify(actorOf(request), opened(request), { key, ttlSeconds })
     return reply.code(201).headers(unstored).send(recordOf(issued))
   })
 }
@@ -195,7 +195,7 @@ function externalKeyOf(header: string, isCompatible: boolean): string | undefine
   return Buffer.from(rest, 'latin1').toString('utf8')
 }
 
-function ofThing({ thing, key, channels }: Config) {
+function thingFields({ thing, key, channels }: BootstrapConfig) {
   return {
     thing_id: thing,
     thing_key: key,
@@ -207,11 +207,11 @@ function ofThing({ thing, key, channels }: Config) {
   }
 }
 
-function shown(config: Config) {
+function toAnswer(config: BootstrapConfig) {
   const { externalId, name, content, state, isEnabled, fetchedAt } = config
   const optional = { ...(name === '' ? {} : { name }), ...(content === undefined ? {} : { content }) }
   const fetched = fetchedAt === undefined ? {} : { fetched_at: fetchedAt }
-  return { ...ofThing(config), external_id: externalId, ...optional, state, enabled: isEnabled, ...fetched }
+  return { ...thingFields(config), external_id: externalId, ...optional, state, enabled: isEnabled, ...fetched }
 }
 
 interface FieldsBody {
@@ -223,7 +223,7 @@ interface FieldsBody {
 }
 
 /** @throws HttpError `malformed_request` for fields that are too long, with their place */
-function fieldsOf(body: FieldsBody): ConfigFields {
+function fieldsOf(body: FieldsBody): BootstrapConfigFields {
   const faults = (['name', 'content', 'client_cert', 'client_key', 'ca_cert'] as const).flatMap((field): Fault[] => {
     const detail = textFault(body[field] ?? '', field === 'name' ? nameBytesMax : contentBytesMax)
     return detail === undefined ? [] : [{ pointer: `/body/${field}`, detail }]

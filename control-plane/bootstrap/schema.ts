@@ -8,7 +8,7 @@ import { bulkItemsMax, nameQuery } from '../entity.ts'
 import { exampleIds, idSchema } from '../ids.ts'
 import { emptyAnswer, headersOf, tokenRequired } from '../requests/answers.ts'
 import { pageAnswer, pageOptions, pageQuery } from '../requests/page.ts'
-import { changeCodes, eTagHeader, ifMatchHeaders } from '../versions.ts'
+import { eTagHeader, ifMatchHeaders, writeCodes } from '../versions.ts'
 
 /** Bytes of a configuration's content, and of each certificate and key. */
 export const contentBytesMax = 65_536
@@ -28,7 +28,7 @@ export const externalKey = Type.String({
 const needsToken = { tags: ['bootstrap'], security: tokenRequired }
 const showsExternalKey = { tags: ['bootstrap'], security: [{ external: [] }] }
 const params = Type.Object({ thing })
-const ofDevice = Type.Object({ external_id: externalId })
+const deviceParams = Type.Object({ external_id: externalId })
 
 const content = Type.Optional(
   Type.String({
@@ -45,7 +45,7 @@ const certificates = {
 
 const key = '5f0c2b7e-8d1a-4c47-9a52-0c4d6f1be7a9'
 /** Each under two names: clients read either lists of ids or lists of objects. */
-const ofThing = {
+const thingFields = {
   thing_id: thing,
   thing_key: Type.String({ description: 'What the thing sends as `Authorization: Thing <key>`.', examples: [key] }),
   channels: Type.Array(Type.String({ examples: [exampleIds.channel] }), { description: 'Ids, in order.' }),
@@ -55,9 +55,9 @@ const ofThing = {
   mainflux_channels: Type.Array(channelSchema, { description: 'As `channel_details`.' }),
 }
 
-const configSchema = Type.Object(
+const bootstrapConfigSchema = Type.Object(
   {
-    ...ofThing,
+    ...thingFields,
     external_id: externalId,
     name,
     content,
@@ -68,7 +68,7 @@ const configSchema = Type.Object(
   { title: 'BootstrapConfiguration', description: 'The configuration; external key, certificates and private key are not shown.' },
 )
 
-export const createConfigSchema = {
+export const createBootstrapConfigSchema = {
   ...needsToken,
   operationId: 'createConfiguration',
   summary: 'Create a bootstrap configuration',
@@ -91,7 +91,7 @@ export const createConfigSchema = {
   },
 }
 
-export const listConfigsSchema = {
+export const listBootstrapConfigsSchema = {
   ...needsToken,
   operationId: 'listConfigurations',
   summary: 'List your bootstrap configurations',
@@ -104,26 +104,26 @@ export const listConfigsSchema = {
     name: nameQuery,
   }),
   response: {
-    200: Type.Object({ ...pageAnswer, configs: Type.Array(configSchema) }, pageOptions('ConfigurationsPage')),
+    200: Type.Object({ ...pageAnswer, configs: Type.Array(bootstrapConfigSchema) }, pageOptions('ConfigurationsPage')),
     ...errorAnswers('unauthenticated'),
   },
 }
 
-export const viewConfigSchema = {
+export const viewBootstrapConfigSchema = {
   ...needsToken,
   operationId: 'viewConfiguration',
   summary: 'View a bootstrap configuration',
   description: 'Only for its owner.',
   params,
   response: {
-    200: { ...configSchema, ...headersOf(eTagHeader) },
+    200: { ...bootstrapConfigSchema, ...headersOf(eTagHeader) },
     ...errorAnswers('unauthenticated', 'forbidden', 'not_found'),
   },
 }
 
-const changed = { 200: emptyAnswer('Changed.', eTagHeader), ...errorAnswers(...bodyCodes, ...changeCodes) }
+const updateAnswers = { 200: emptyAnswer('Changed.', eTagHeader), ...errorAnswers(...bodyCodes, ...writeCodes) }
 
-export const updateConfigSchema = {
+export const updateBootstrapConfigSchema = {
   ...needsToken,
   operationId: 'updateConfiguration',
   summary: 'Change name and content, or enable and disable',
@@ -135,7 +135,7 @@ export const updateConfigSchema = {
     { name, content, enabled: Type.Optional(Type.Boolean({ description: 'Whether the device may fetch it.', examples: [false] })) },
     { title: 'ConfigurationChange' },
   ),
-  response: changed,
+  response: updateAnswers,
 }
 
 export const updateCertificatesSchema = {
@@ -146,7 +146,7 @@ export const updateCertificatesSchema = {
   params,
   headers: ifMatchHeaders,
   body: Type.Object(certificates, { title: 'ConfigurationCertificates' }),
-  response: changed,
+  response: updateAnswers,
 }
 
 export const updateConnectionsSchema = {
@@ -158,7 +158,7 @@ export const updateConnectionsSchema = {
   params,
   headers: ifMatchHeaders,
   body: Type.Object({ channels: channelIds }, { title: 'ConfigurationChannels' }),
-  response: changed,
+  response: updateAnswers,
 }
 
 export const updateStateSchema = {
@@ -172,26 +172,26 @@ export const updateStateSchema = {
     { state: Type.Integer({ default: 0, minimum: 0, maximum: 1, description: '1 connects, 0 disconnects.', examples: [1] }) },
     { title: 'ConfigurationState' },
   ),
-  response: changed,
+  response: updateAnswers,
 }
 
-export const removeConfigSchema = {
+export const removeBootstrapConfigSchema = {
   ...needsToken,
   operationId: 'removeConfiguration',
   summary: 'Delete a bootstrap configuration',
   description: 'Only for its owner. The thing and its connections stay.',
   params,
   headers: ifMatchHeaders,
-  response: { 204: emptyAnswer('Deleted.'), ...errorAnswers(...bodyCodes, ...changeCodes) },
+  response: { 204: emptyAnswer('Deleted.'), ...errorAnswers(...bodyCodes, ...writeCodes) },
 }
 
-export const fetchConfigSchema = {
+export const fetchBootstrapConfigSchema = {
   ...showsExternalKey,
   operationId: 'fetchConfiguration',
   summary: 'Fetch the configuration of a device',
   description:
     'For the device itself. An unknown id and a wrong key return the same 401; after twenty of them within a minute this id and network get 429, but the right key never does.',
-  params: ofDevice,
+  params: deviceParams,
   headers: Type.Object({
     'if-none-match': Type.Optional(
       Type.String({ description: 'An `ETag` of an earlier answer: 304 if nothing has changed.', examples: ['"3f2a"'] }),
@@ -200,7 +200,7 @@ export const fetchConfigSchema = {
   response: {
     200: Type.Object(
       {
-        ...ofThing,
+        ...thingFields,
         content: Type.String({ description: 'JSON text.', examples: ['{"agent":{"log":{"level":"info"}}}'] }),
         ...certificates,
       },
@@ -216,7 +216,7 @@ export const acknowledgeSchema = {
   operationId: 'acknowledgePrivateKey',
   summary: 'Acknowledge that the private key is stored',
   description: 'For the device itself. The private key is erased here, and no later fetch returns it.',
-  params: ofDevice,
+  params: deviceParams,
   response: { 204: emptyAnswer('Erased.'), ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden') },
 }
 
@@ -226,7 +226,7 @@ export const certifySchema = {
   summary: 'Issue a certificate for a key that the device keeps',
   description:
     'For the device itself. Later fetches return this certificate; the previous one is revoked (not in mode `development`), and its private key is erased.',
-  params: ofDevice,
+  params: deviceParams,
   body: Type.Object({ csr: csrSchema, ttl: ttlSchema }, { title: 'DeviceCertificateRequest' }),
   response: { 201: issuedSchema, ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'conflict') },
 }

@@ -18,12 +18,12 @@ import { type Page, type PageRequest, pageSql, toPage } from '../requests/page.t
 import { openSealedTexts, type SealedTexts } from '../sealed-text.ts'
 import type { ThingKeys } from '../things/keys.ts'
 import type { Things } from '../things/store.ts'
-import type { ChangeOutcome, Versions } from '../versions.ts'
+import type { Versions, WriteOutcome } from '../versions.ts'
 import type { Actor, Caller, Write, Writes } from '../writes.ts'
 import { type ExternalCredential, type ExternalKeys, ExternalKeyTakenError, keptSql } from './external-keys.ts'
 
 /** What an owner sends; an empty text counts as left out. */
-export interface ConfigFields {
+export interface BootstrapConfigFields {
   readonly name?: string | undefined
   /** What the device configures itself with; agents expect JSON text. */
   readonly content?: string | undefined
@@ -33,7 +33,7 @@ export interface ConfigFields {
   readonly caCert?: string | undefined
 }
 
-export interface NewConfig extends ExternalCredential, ConfigFields {
+export interface NewBootstrapConfig extends ExternalCredential, BootstrapConfigFields {
   /** If left out, a thing is created. */
   readonly thing?: ThingId | undefined
   /** In the order in which the device gets them. */
@@ -43,7 +43,7 @@ export interface NewConfig extends ExternalCredential, ConfigFields {
 }
 
 /** Fields that are left out stay as they are. */
-export interface ConfigChange extends ConfigFields {
+export interface BootstrapConfigUpdate extends BootstrapConfigFields {
   readonly channels?: readonly ChannelId[] | undefined
   /** 1 connects the thing to the channels, 0 disconnects it from them. */
   readonly state?: 0 | 1 | undefined
@@ -51,7 +51,7 @@ export interface ConfigChange extends ConfigFields {
   readonly isEnabled?: boolean | undefined
 }
 
-export interface Config {
+export interface BootstrapConfig {
   readonly thing: ThingId
   /** The thing's key. */
   readonly key: string
@@ -65,7 +65,7 @@ export interface Config {
   readonly fetchedAt: string | undefined
 }
 
-export interface FetchedConfig extends Config {
+export interface FetchedBootstrapConfig extends BootstrapConfig {
   readonly owner: UserId
   /** Whether the device may have it: both it and its owner are enabled. */
   readonly isAllowed: boolean
@@ -75,7 +75,7 @@ export interface FetchedConfig extends Config {
   readonly caCert: string | undefined
 }
 
-export interface ConfigFilter {
+export interface BootstrapConfigFilter {
   readonly state?: number | undefined
   readonly externalId?: string | undefined
   readonly thing?: ThingId | undefined
@@ -86,24 +86,24 @@ export interface ConfigFilter {
 }
 
 /** A configuration of another owner is `absent` here. */
-export interface Configs {
+export interface BootstrapConfigs {
   /**
    * @returns its thing; `not-owned`, with nothing created, unless `by` owns the thing and every channel
    * @throws ExternalKeyTakenError; HttpError `conflict` if `by` has one for the external id or the thing already
    */
-  create(by: Caller, config: NewConfig): Promise<ThingId | 'not-owned'>
+  create(by: Caller, config: NewBootstrapConfig): Promise<ThingId | 'not-owned'>
   /** @throws as `create` does for an external id and key that are taken */
   demandFree(owner: UserId, credential: ExternalCredential): Promise<void>
-  find(owner: UserId, thing: ThingId): Promise<{ readonly config: Config; readonly version: number } | undefined>
+  find(owner: UserId, thing: ThingId): Promise<{ readonly config: BootstrapConfig; readonly version: number } | undefined>
   /** For any owner. */
   exists(thing: ThingId): Promise<boolean>
-  list(owner: UserId, filter: ConfigFilter, page: PageRequest): Promise<Page<Config>>
+  list(owner: UserId, filter: BootstrapConfigFilter, page: PageRequest): Promise<Page<BootstrapConfig>>
   /** What it disconnects is disconnected when it resolves. `not-owned`, with nothing changed, unless `by` owns the given channels. */
-  update(by: Caller, thing: ThingId, change: ConfigChange, versions: Versions): Promise<ChangeOutcome | 'not-owned'>
+  update(by: Caller, thing: ThingId, fields: BootstrapConfigUpdate, versions: Versions): Promise<WriteOutcome | 'not-owned'>
   /** Deletes only the configuration: the thing and its connections stay. */
-  remove(by: Caller, thing: ThingId, versions: Versions): Promise<ChangeOutcome>
+  remove(by: Caller, thing: ThingId, versions: Versions): Promise<WriteOutcome>
   /** The configuration of the credential; undefined if there is none, after the same statement for an unknown id and a wrong key. */
-  open(credential: ExternalCredential): Promise<FetchedConfig | undefined>
+  open(credential: ExternalCredential): Promise<FetchedBootstrapConfig | undefined>
   /** Erases every private key whose day is over: `create` and `noteFetch` erase some of them. */
   eraseOverdue(): Promise<void>
   /** Records that it is fetched now. */
@@ -116,7 +116,11 @@ export interface Configs {
    *
    * @throws HttpError as `Certificates.issuing`; `too_many_requests` if a hundred of the device were revoked; `forbidden` if the configuration was disabled or deleted meanwhile
    */
-  certify(by: Actor, config: Pick<FetchedConfig, 'thing' | 'owner'>, request: Omit<IssueRequest, 'thing'>): Promise<IssuedCertificate>
+  certify(
+    by: Actor,
+    config: Pick<FetchedBootstrapConfig, 'thing' | 'owner'>,
+    request: Omit<IssueRequest, 'thing'>,
+  ): Promise<IssuedCertificate>
 }
 
 /** In SQL: whether the day is over for which a private key is returned after its first fetch. */
@@ -156,11 +160,11 @@ const insertSql = `
 
 const lockSql = `
   SELECT channels, state, is_enabled, version, disconnected FROM control_plane.bootstrap_configs WHERE thing = $1 AND owner = $2 FOR UPDATE`
-const given = (column: string, parameter: string): string =>
+const assignText = (column: string, parameter: string): string =>
   `${column} = CASE WHEN ${parameter}::text IS NULL THEN ${column} ELSE nullif(${parameter}, '') END`
 const updateSql = `
   UPDATE control_plane.bootstrap_configs SET
-    name = coalesce($2, name), name_folded = coalesce($3, name_folded), ${given('client_cert', '$4')}, ${given('ca_cert', '$5')},
+    name = coalesce($2, name), name_folded = coalesce($3, name_folded), ${assignText('client_cert', '$4')}, ${assignText('ca_cert', '$5')},
     content = CASE WHEN $6::boolean THEN $7 ELSE content END, client_key = CASE WHEN $8::boolean THEN $9 ELSE client_key END,
     client_key_fetched_at = CASE WHEN $8 THEN NULL ELSE client_key_fetched_at END,
     channels = coalesce($10::uuid[], channels), state = coalesce($11, state), is_enabled = coalesce($12, is_enabled), version = version + 1
@@ -198,7 +202,7 @@ const certifySql = `
   RETURNING (SELECT serial FROM control_plane.certificates WHERE certificates.thing = $1 AND certificate = $4) AS replaced`
 
 type StateRow = SqlRow & { channels: ChannelId[]; state: 0 | 1; is_enabled: boolean; version: number; disconnected: ChannelId[] }
-type ConfigRow = SqlRow & {
+type BootstrapConfigRow = SqlRow & {
   id: ThingId
   name: string
   external_id: string
@@ -211,7 +215,7 @@ type ConfigRow = SqlRow & {
   /** JSON. */
   channels: string
 }
-type OpenRow = ConfigRow & {
+type OpenRow = BootstrapConfigRow & {
   owner: UserId
   key_id: Uint8Array
   client_cert: string | null
@@ -228,7 +232,7 @@ interface Parts {
   readonly certificates: Pick<Certificates, 'issuing' | 'revoking'>
   /** Whether a replaced certificate is revoked: not in mode `development`. */
   readonly revokesReplaced: boolean
-  readonly keys: ThingKeys
+  readonly thingKeys: ThingKeys
   readonly externalKeys: ExternalKeys
   /** For contents and private keys. */
   readonly sealed: SealedTexts
@@ -240,19 +244,19 @@ interface Parts {
 const filledAtFetch = /\{\{(certificate\.client_cert|certificate\.client_key|certificate\.ca_cert|thing\.key)\}\}/g
 
 /** Encrypts contents and private keys. */
-export const openConfigSecrets = (masterKeys: MasterKeys): SealedTexts =>
+export const openBootstrapSecrets = (masterKeys: MasterKeys): SealedTexts =>
   openSealedTexts(masterKeys, 'bootstrap', 'bootstrap secret of thing')
 
 /** The row that a secret is bound to. */
 export const secretRow = (thing: ThingId, secret: 'content' | 'client_key'): string => `${thing} ${secret}`
 
-export function openConfigs(parts: Parts): Configs {
-  const { database, writes, things, connections, certificates, keys, externalKeys, sealed } = parts
+export function openBootstrapConfigs(parts: Parts): BootstrapConfigs {
+  const { database, writes, things, connections, certificates, thingKeys, externalKeys, sealed } = parts
 
-  function toConfig(row: ConfigRow): Config {
+  function toBootstrapConfig(row: BootstrapConfigRow): BootstrapConfig {
     return {
       thing: row.id,
-      key: keys.decrypt(row.id, row.key_ciphertext),
+      key: thingKeys.decrypt(row.id, row.key_ciphertext),
       channels: parseChannels(row.channels),
       externalId: row.external_id,
       name: row.name,
@@ -306,23 +310,23 @@ export function openConfigs(parts: Parts): Configs {
   }
 
   return {
-    async create(by, { thing: ofThing, channels, state = 0, ...config }) {
+    async create(by, { thing: requestedThing, channels, state = 0, ...config }) {
       const channelSet = [...new Set(channels)]
       const isMade = writes(by, async write => {
         if ((await lockOwnedChannels(write, channelSet)).length < channelSet.length) return 'not-owned'
-        if (ofThing !== undefined && (await lockOwnedThings(write, [ofThing])).length === 0) return 'not-owned'
+        if (requestedThing !== undefined && (await lockOwnedThings(write, [requestedThing])).length === 0) return 'not-owned'
         // After the check of rights, because it reveals that a thing has a configuration.
-        await demandFree(write, by.user, config, ofThing)
+        await demandFree(write, by.user, config, requestedThing)
         const { name = '', clientCert = '', caCert = '', content, clientKey } = config
-        const thing = ofThing ?? (await things.create(write, [{ name }]))[0]!.id
+        const thing = requestedThing ?? (await things.create(write, [{ name }]))[0]!.id
         const kept = externalKeys.keep(config)
-        const ofExternal = [config.externalId, kept.lookup, kept.masterKeyId]
+        const credentialValues = [config.externalId, kept.lookup, kept.masterKeyId]
         const texts = [name, foldedName(name), clientCert, caCert]
         const secrets = [encrypted(thing, 'content', content), encrypted(thing, 'client_key', clientKey)]
         await write.query(parts.keepsPrivateKeys ? insertSql : `WITH erased AS (${eraseSql(erasedMax)}) ${insertSql}`, [
           thing,
           by.user,
-          ...ofExternal,
+          ...credentialValues,
           ...texts,
           ...secrets,
           channelSet,
@@ -337,8 +341,8 @@ export function openConfigs(parts: Parts): Configs {
     demandFree: (owner, credential) => demandFree(database, owner, credential),
 
     async find(owner, thing) {
-      const [row] = await database.query<ConfigRow>(`${ownSql} AND configs.thing = $2`, [owner, thing])
-      return row === undefined ? undefined : { config: toConfig(row), version: row.version }
+      const [row] = await database.query<BootstrapConfigRow>(`${ownSql} AND configs.thing = $2`, [owner, thing])
+      return row === undefined ? undefined : { config: toBootstrapConfig(row), version: row.version }
     },
 
     exists,
@@ -348,31 +352,31 @@ export function openConfigs(parts: Parts): Configs {
         [parameter => `configs.state = ${parameter}`, state],
         [parameter => `configs.external_id = ${parameter}`, externalId],
         [parameter => `configs.thing = ${parameter}`, thing],
-        [parameter => `things.${keptSql(parameter)}`, key && keys.lookups(key).map(lookup => lookup.toString('hex'))],
+        [parameter => `things.${keptSql(parameter)}`, key && thingKeys.lookups(key).map(lookup => lookup.toString('hex'))],
         [parameter => `0 < strpos(configs.name_folded, ${parameter})`, name && foldedName(name)],
       ]
-      const given = filters.filter(([, value]) => value !== undefined)
-      const conditions = given.map(([sql], at) => ` AND ${sql(`$${at + 2}`)}`).join('')
-      const values = [owner, ...given.map(([, value]) => value!), page.offset, page.limit]
+      const usedFilters = filters.filter(([, value]) => value !== undefined)
+      const conditions = usedFilters.map(([sql], at) => ` AND ${sql(`$${at + 2}`)}`).join('')
+      const values = [owner, ...usedFilters.map(([, value]) => value!), page.offset, page.limit]
       return toPage(
-        await database.query<ConfigRow & { total: bigint }>(pageSql(ownSql + conditions, values.length, page), values),
-        toConfig,
+        await database.query<BootstrapConfigRow & { total: bigint }>(pageSql(ownSql + conditions, values.length, page), values),
+        toBootstrapConfig,
       )
     },
 
-    async update(by, thing, change, versions) {
-      const { name, content, clientCert, clientKey, caCert, state, isEnabled } = change
-      const channels = change.channels && [...new Set(change.channels)]
+    async update(by, thing, fields, versions) {
+      const { name, content, clientCert, clientKey, caCert, state, isEnabled } = fields
+      const channels = fields.channels && [...new Set(fields.channels)]
       return writes(by, async write => {
         const before = await lock(write, thing)
         if (before === undefined) return 'absent'
         if (channels !== undefined && (await lockOwnedChannels(write, channels)).length < channels.length) return 'not-owned'
         if (versions?.includes(before.version) === false) return 'changed-since'
         const texts = [name, name === undefined ? name : foldedName(name), clientCert, caCert].map(text => text ?? null)
-        const ofContent = [content !== undefined, encrypted(thing, 'content', content)]
-        const ofKey = [clientKey !== undefined, encrypted(thing, 'client_key', clientKey)]
+        const contentValues = [content !== undefined, encrypted(thing, 'content', content)]
+        const clientKeyValues = [clientKey !== undefined, encrypted(thing, 'client_key', clientKey)]
         const wanted = [channels ?? null, state ?? null, isEnabled ?? null]
-        const [after] = await write.query<StateRow>(updateSql, [thing, ...texts, ...ofContent, ...ofKey, ...wanted])
+        const [after] = await write.query<StateRow>(updateSql, [thing, ...texts, ...contentValues, ...clientKeyValues, ...wanted])
         await updateConnections(write, thing, before, after!, state !== undefined)
         if (after!.is_enabled === before.is_enabled) write.note('bootstrap.update', [thing])
         else write.note(after!.is_enabled ? 'bootstrap.enable' : 'bootstrap.disable', [thing])
@@ -395,7 +399,7 @@ export function openConfigs(parts: Parts): Configs {
       const [row] = await database.query<OpenRow>(openSql, [externalKeys.lookups(credential), parts.keepsPrivateKeys])
       if (row === undefined) return undefined
       await externalKeys.renew(database, credential, { masterKeyId: row.key_id })
-      const config = toConfig(row)
+      const config = toBootstrapConfig(row)
       const clientKey = decrypted(row.id, 'client_key', row.client_key)
       const filled: Readonly<Record<string, string | null | undefined>> = {
         'certificate.client_cert': row.client_cert,

@@ -50,9 +50,9 @@ const fullSql = `
     UNION ALL SELECT thing FROM ${inSigning} AND thing = ANY($3::uuid[])
     UNION ALL SELECT unnest($3::uuid[])
   ) AS counted GROUP BY thing HAVING count(*) > ${validOfThingMax} LIMIT 1`
-const ofOwner = 'control_plane.certificates WHERE owner = $1 AND authority = $2'
+const ownedCertificates = 'control_plane.certificates WHERE owner = $1 AND authority = $2'
 const countsSql = `
-  SELECT (SELECT count(*) FROM ${ofOwner} AND ${isValid})::int4 AS valid, (SELECT count(*) FROM ${ofOwner} AND ${isInCrl})::int4 AS in_crl,
+  SELECT (SELECT count(*) FROM ${ownedCertificates} AND ${isValid})::int4 AS valid, (SELECT count(*) FROM ${ownedCertificates} AND ${isInCrl})::int4 AS in_crl,
     (SELECT count(*) FROM ${inSigning})::int4 AS in_signing`
 /**
  * Seconds until the owner has capacity: of those that count, from the last to end, until the end of the one of number `$3`. If those that are being signed
@@ -60,7 +60,7 @@ const countsSql = `
  */
 const waitSql = (isCounted: string, kept: string): string => `
   SELECT coalesce((
-    SELECT greatest(1, ceil(extract(epoch FROM expires_at + interval '${kept}' - now()))) FROM ${ofOwner} AND ${isCounted}
+    SELECT greatest(1, ceil(extract(epoch FROM expires_at + interval '${kept}' - now()))) FROM ${ownedCertificates} AND ${isCounted}
     ORDER BY expires_at DESC OFFSET $3 LIMIT 1
   ), 1)::int4 AS seconds`
 // A transaction that updates the owner waits for this one, and none that refers to the owner.

@@ -128,6 +128,6 @@ export function certificatesFaults(options: CertificatesOptions): OptionFault[] 
 /** Refuses user, password, query and fragment, because addresses are logged. */
 function isServerUrl(text: string, protocol = /^https?:$/): boolean {
   if (!URL.canParse(text)) return false
-  const { protocol: given, username, password, search, hash } = new URL(text)
-  return protocol.test(given) && `${username}${password}${search}${hash}` === ''
+  const { protocol: urlProtocol, username, password, search, hash } = new URL(text)
+  return protocol.test(urlProtocol) && `${username}${password}${search}${hash}` === ''
 }

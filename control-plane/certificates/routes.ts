@@ -8,7 +8,7 @@ import type { HttpServer } from '../../http/server.ts'
 import { type Authentication, callerOf, changerOf } from '../access/authentication.ts'
 import type { Authorization } from '../access/authorization.ts'
 import { type ThingId, toThingId, type UserId } from '../ids.ts'
-import { unstored } from '../things/routes.ts'
+import { unstored } from '../requests/answers.ts'
 import type { Things } from '../things/store.ts'
 import { isAmong } from '../versions.ts'
 import type { CertificatesOptions } from './options.ts'
@@ -62,10 +62,10 @@ export function certificateRoutes(app: HttpServer, { certificates, things, optio
   app.post('/certs/:serial/renew', { schema: renewSchema, bodyLimit, onRequest }, async (request, reply) => {
     demandPki()
     const { csr, revoke_previous: revokesPrevious } = request.body
-    const given = csr === undefined ? undefined : await readKey({ csr })
+    const csrKey = csr === undefined ? undefined : await readKey({ csr })
     const ttlSeconds = readTtl(request.body, options)
     const previous = await owned(callerOf(request), request.params.serial)
-    const renewal = { thing: previous.thing, key: given ?? keyLike(previous.certificate), ttlSeconds }
+    const renewal = { thing: previous.thing, key: csrKey ?? keyLike(previous.certificate), ttlSeconds }
     const issued = await certificates.renew(changerOf(request), previous, renewal, revokesPrevious)
     return reply
       .code(successOf(request))

@@ -23,7 +23,7 @@ export const pemSchema = (kind: PemKind, description: string) => Type.String({ d
 const pem = (description: string) => pemSchema('CERTIFICATE', description)
 const chain = (description: string) => Type.Union([Type.Array(pem('A certificate.')), Type.Null()], { description })
 const key = (description: string) => Type.Optional(pemSchema('PRIVATE KEY', description))
-const ofThing = Type.String({ examples: [exampleIds.thing] })
+const thingId = Type.String({ examples: [exampleIds.thing] })
 
 export const ttlSchema = Type.Optional(
   Type.String({ maxLength: 64, description: 'How long it is valid: `2400h`, `90m`, or seconds as digits.', examples: ['2400h'] }),
@@ -50,7 +50,7 @@ const bits = (description: string, examples?: [number]) =>
   Type.Optional(Type.Integer({ minimum: 0, maximum: 65_536, description, ...(examples && { examples }) }))
 
 const record = {
-  ThingID: ofThing,
+  ThingID: thingId,
   ClientCert: pem('The certificate, as PEM.'),
   IssuingCA: pem('The certificate of the authority that signed it.'),
   CAChain: chain('From `IssuingCA` up to the root; null if that is the root.'),
@@ -58,7 +58,7 @@ const record = {
   PrivateKeyType: Type.Enum(['rsa', 'ec']),
   Serial: serial,
   Expire: timestamp('When it expires.'),
-  thing_id: ofThing,
+  thing_id: thingId,
   cert: pem('The same as `ClientCert`.'),
   client_cert: pem('The same.'),
   client_key: key('The same as `ClientKey`.'),
@@ -124,7 +124,7 @@ export const renewSchema = {
 
 const certificateSchema = Type.Object(
   {
-    thing_id: ofThing,
+    thing_id: thingId,
     cert: pem('As PEM.'),
     cert_serial: serial,
     expiration: timestamp('When it expires.'),

@@ -7,9 +7,9 @@ import type { Authorization } from '../access/authorization.ts'
 import { checkEntities, type NewEntity, parseMetadataFilter } from '../entity.ts'
 import { type ChannelId, toChannelId, type UserId } from '../ids.ts'
 import { deprecatedBy, exposeLocation } from '../requests/answers.ts'
-import type { Given, GivenIds } from '../requests/given.ts'
 import { pageOf } from '../requests/page.ts'
-import { changed, eTagOf, expectedVersions } from '../versions.ts'
+import type { RequestedId, RequestedIds } from '../requests/requested-ids.ts'
+import { eTagOf, expectedVersions, writtenOrThrow } from '../versions.ts'
 import {
   createChannelSchema,
   createChannelsSchema,
@@ -22,33 +22,33 @@ import type { Channel, Channels } from './store.ts'
 
 interface Parts {
   readonly channels: Channels
-  readonly givenIds: GivenIds
+  readonly requestedIds: RequestedIds
   readonly authentication: Authentication
   readonly authorization: Authorization
 }
 
-export function channelRoutes(app: HttpServer, { channels, givenIds, authentication, authorization }: Parts): void {
+export function channelRoutes(app: HttpServer, { channels, requestedIds, authentication, authorization }: Parts): void {
   const onRequest = authentication.required
 
   const refusal = (caller: UserId, channel: ChannelId) => authorization.refusal(caller, () => channels.exists(channel))
 
-  const create = (request: FastifyRequest, bodies: readonly NewEntity[], given: readonly Given[]): Promise<Channel[]> =>
+  const create = (request: FastifyRequest, bodies: readonly NewEntity[], requested: readonly RequestedId[]): Promise<Channel[]> =>
     channels
-      .create(changerOf(request), bodies, given)
-      .catch(async (error: unknown) => Promise.reject(await givenIds.conflict(request, error)))
+      .create(changerOf(request), bodies, requested)
+      .catch(async (error: unknown) => Promise.reject(await requestedIds.conflict(request, error)))
 
   app.post('/channels', { schema: createChannelSchema, onRequest: [deprecatedBy('/channels/bulk'), onRequest] }, async (request, reply) => {
     checkEntities([request.body], () => '/body')
-    const given = await givenIds.read(request, [{ ...request.body, key: undefined }], () => '/body')
-    const [channel] = await create(request, [request.body], given)
+    const requested = await requestedIds.read(request, [{ ...request.body, key: undefined }], () => '/body')
+    const [channel] = await create(request, [request.body], requested)
     return reply.code(201).header('location', `/channels/${channel!.id}`).send()
   })
 
   app.post('/channels/bulk', { schema: createChannelsSchema, onRequest }, async (request, reply) => {
     checkEntities(request.body, index => `/body/${index}`)
     const bodies = request.body.map(body => ({ ...body, key: undefined }))
-    const given = await givenIds.read(request, bodies, index => `/body/${index}`)
-    const created = await create(request, request.body, given)
+    const requested = await requestedIds.read(request, bodies, index => `/body/${index}`)
+    const created = await create(request, request.body, requested)
     exposeLocation(reply)
     return reply.code(201).send({ channels: created })
   })
@@ -73,14 +73,14 @@ export function channelRoutes(app: HttpServer, { channels, givenIds, authenticat
     const id = toChannelId(request.params.channel)
     const caller = callerOf(request)
     const outcome = await channels.update(changerOf(request), id, request.body, expectedVersions(request))
-    const { version } = await changed(outcome, () => refusal(caller, id))
+    const { version } = await writtenOrThrow(outcome, () => refusal(caller, id))
     return reply.header('etag', eTagOf(version)).send()
   })
 
   app.delete('/channels/:channel', { schema: removeChannelSchema, onRequest }, async (request, reply) => {
     const id = toChannelId(request.params.channel)
     const caller = callerOf(request)
-    await changed(await channels.remove(changerOf(request), id, expectedVersions(request)), () => refusal(caller, id))
+    await writtenOrThrow(await channels.remove(changerOf(request), id, expectedVersions(request)), () => refusal(caller, id))
     return reply.code(204).send()
   })
 }

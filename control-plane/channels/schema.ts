@@ -6,7 +6,7 @@ import { bulkItemsMax, metadataQuery, metadataSchema, nameQuery, newEntitySchema
 import { idSchema } from '../ids.ts'
 import { deprecationHeaders, emptyAnswer, headersOf, tokenRequired } from '../requests/answers.ts'
 import { orderAnswer, orderQuery, pageAnswer, pageOptions, pageQuery } from '../requests/page.ts'
-import { changeCodes, eTagHeader, ifMatchHeaders } from '../versions.ts'
+import { eTagHeader, ifMatchHeaders, writeCodes } from '../versions.ts'
 
 const id = idSchema('channel', "The channel's id.")
 export const channelSchema = Type.Object(
@@ -81,7 +81,7 @@ export const updateChannelSchema = {
   params,
   headers: ifMatchHeaders,
   body: newChannel,
-  response: { 200: emptyAnswer('Changed.', eTagHeader), ...errorAnswers(...bodyCodes, ...changeCodes) },
+  response: { 200: emptyAnswer('Changed.', eTagHeader), ...errorAnswers(...bodyCodes, ...writeCodes) },
 }
 
 export const removeChannelSchema = {
@@ -92,5 +92,5 @@ export const removeChannelSchema = {
     'Only for its owner. Once this is answered, publishing to it and reading it are refused, and live streams have ended; its messages stay in the stores until their retention ends.',
   params,
   headers: ifMatchHeaders,
-  response: { 204: emptyAnswer('Deleted.'), ...errorAnswers(...bodyCodes, ...changeCodes) },
+  response: { 204: emptyAnswer('Deleted.'), ...errorAnswers(...bodyCodes, ...writeCodes) },
 }

@@ -4,9 +4,9 @@ import type { Database, SqlRow, SqlValue } from '../../database/database.ts'
 import { parseJsonText } from '../../http/requests/json-body.ts'
 import { type EntityFilter, filteredRows, foldedName, type Metadata, type NewEntity } from '../entity.ts'
 import { type ChannelId, newChannelId, type ThingId, toChannelId, type UserId } from '../ids.ts'
-import { type Given, inUse, refuseUsed } from '../requests/given.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../requests/page.ts'
-import { type ChangeOutcome, outcomeOf, type Versions } from '../versions.ts'
+import { inUse, type RequestedId, refuseUsed } from '../requests/requested-ids.ts'
+import { outcomeOf, type Versions, type WriteOutcome } from '../versions.ts'
 import type { Caller, Writes } from '../writes.ts'
 
 export interface Channel {
@@ -21,10 +21,10 @@ export interface Channels {
   /**
    * Creates all or none, and returns them in the order given.
    *
-   * @param given ids, at the index of their channel; the others are generated
+   * @param requested ids, at the index of their channel; the others are generated
    * @throws HttpError `conflict` for an id that is in use, or was that of another user's channel
    */
-  create(by: Caller, channels: readonly NewEntity[], given?: readonly Given[]): Promise<Channel[]>
+  create(by: Caller, channels: readonly NewEntity[], requested?: readonly RequestedId[]): Promise<Channel[]>
   find(owner: UserId, channel: ChannelId): Promise<{ readonly channel: Channel; readonly version: number } | undefined>
   /** For any owner. */
   exists(channel: ChannelId): Promise<boolean>
@@ -34,9 +34,9 @@ export interface Channels {
   /** The channels of one owner that the thing is connected to, or that it is not connected to. */
   listConnected(owner: UserId, thing: ThingId, connected: boolean, page: PageRequest): Promise<Page<Channel>>
   /** Replaces name and metadata. */
-  update(by: Caller, channel: ChannelId, to: NewEntity, versions: Versions): Promise<ChangeOutcome>
+  update(by: Caller, channel: ChannelId, to: NewEntity, versions: Versions): Promise<WriteOutcome>
   /** Deletes the channel and its connections; when it resolves, publishing to it and reading it are refused. Its messages stay in their store. */
-  remove(by: Caller, channel: ChannelId, versions: Versions): Promise<ChangeOutcome>
+  remove(by: Caller, channel: ChannelId, versions: Versions): Promise<WriteOutcome>
 }
 
 const insertSql = `
@@ -72,7 +72,7 @@ const removeSql = `
   SELECT version FROM removed`
 
 /** Ids of deleted channels are not given to another user, who could read the old messages. */
-const ofAnotherSql = 'SELECT FROM control_plane.deleted_channels WHERE id = ANY($1::uuid[]) AND owner <> $2'
+const othersDeletedSql = 'SELECT FROM control_plane.deleted_channels WHERE id = ANY($1::uuid[]) AND owner <> $2'
 
 /** In SQL: the channels of an array of ids that exist and belong to the owner, in the order of the array, as JSON text for `parseChannels`. */
 export const channelsSql = (ids: string, owner: string): string => `(
@@ -100,19 +100,19 @@ export function openChannels(database: Database, writes: Writes): Channels {
   const isTheirs = async (owner: UserId, channel: ChannelId): Promise<boolean> => (await find(owner, channel)) !== undefined
 
   return {
-    async create(by, channels, given = []) {
+    async create(by, channels, requested = []) {
       const rows = channels.map(({ name, metadata }, index) => {
-        const givenId = given[index]?.id
-        const id = givenId === undefined ? newChannelId() : toChannelId(givenId)
+        const requestedId = requested[index]?.id
+        const id = requestedId === undefined ? newChannelId() : toChannelId(requestedId)
         return { id, name, name_folded: foldedName(name), metadata }
       })
       const ids = rows.map(({ id }) => id)
       const isMade = writes(by, async write => {
-        if (given.length > 0 && (await write.query(ofAnotherSql, [ids, by.user])).length > 0) throw inUse()
+        if (requested.length > 0 && (await write.query(othersDeletedSql, [ids, by.user])).length > 0) throw inUse()
         await write.query(insertSql, [by.user, JSON.stringify(rows)])
         write.note('channel.create', ids)
         // Until now an administrator may have read what other producers sent under a given id.
-        write.ends(...ids.filter((_, index) => given[index]?.id !== undefined).map(channel => ({ kind: 'channel' as const, channel })))
+        write.ends(...ids.filter((_, index) => requested[index]?.id !== undefined).map(channel => ({ kind: 'channel' as const, channel })))
       })
       await isMade.catch(refuseUsed)
       return rows.map(({ id, name, metadata }) => (metadata === undefined ? { id, name } : { id, name, metadata }))

@@ -6,10 +6,9 @@ import { type Authentication, callerOf, changerOf } from '../access/authenticati
 import type { Authorization } from '../access/authorization.ts'
 import type { Channels } from '../channels/store.ts'
 import { type ChannelId, type ThingId, toChannelId, toThingId } from '../ids.ts'
-import { deprecatedBy } from '../requests/answers.ts'
+import { deprecatedBy, unstored } from '../requests/answers.ts'
 import { pageOf } from '../requests/page.ts'
 import { refuseFaults } from '../requests/text.ts'
-import { unstored } from '../things/routes.ts'
 import type { Things } from '../things/store.ts'
 import {
   channelsOfThingSchema,
@@ -77,7 +76,7 @@ export function connectionRoutes(app: HttpServer, { connections, things, channel
     const connected = isConnected(request.query)
     if (!(await channels.isOwner(caller, channel))) throw await authorization.refusal(caller, () => channels.exists(channel))
     const { items, ...page } = pageOf(await things.listConnected(caller, channel, connected, request.query), request.query)
-    return reply.headers(unstored).send({ ...page, things: shown(items, request.query.metadata_as) })
+    return reply.headers(unstored).send({ ...page, things: withMetadataAs(items, request.query.metadata_as) })
   })
 
   app.get('/things/:thing/channels', { schema: channelsOfThingSchema, onRequest }, async (request, reply) => {
@@ -86,7 +85,7 @@ export function connectionRoutes(app: HttpServer, { connections, things, channel
     const connected = isConnected(request.query)
     if ((await things.ownerOf(thing)) !== caller) throw await authorization.refusal(caller, () => things.exists(thing))
     const { items, ...page } = pageOf(await channels.listConnected(caller, thing, connected, request.query), request.query)
-    return reply.send({ ...page, channels: shown(items, request.query.metadata_as) })
+    return reply.send({ ...page, channels: withMetadataAs(items, request.query.metadata_as) })
   })
 }
 
@@ -110,6 +109,6 @@ function isConnected({ connected, disconnected }: { connected?: boolean; disconn
 }
 
 /** Older clients read metadata as text. */
-function shown<Item extends { readonly metadata?: object }>(items: readonly Item[], as: 'object' | 'string' = 'object') {
+function withMetadataAs<Item extends { readonly metadata?: object }>(items: readonly Item[], as: 'object' | 'string' = 'object') {
   return as === 'object' ? [...items] : items.map(item => ({ ...item, metadata: JSON.stringify(item.metadata ?? {}) }))
 }

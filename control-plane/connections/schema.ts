@@ -18,7 +18,7 @@ export const pairsMax = 5_000
 
 const needsToken = { tags: ['connections'], security: tokenRequired }
 const pairs = Type.Object({ channel_ids: Type.Array(channel, ids), thing_ids: Type.Array(thing, ids) }, { title: 'Connections' })
-const ofEntities = ['unauthenticated', 'forbidden', 'not_found'] as const
+const entityCodes = ['unauthenticated', 'forbidden', 'not_found'] as const
 
 export const connectSchema = {
   ...needsToken,
@@ -26,7 +26,7 @@ export const connectSchema = {
   summary: 'Connect things to channels',
   description: `Each thing to each channel, at most ${pairsMax} pairs, all of them or none. You must own them all; connections that exist stay.`,
   body: pairs,
-  response: { 200: emptyObject('Connected.'), ...errorAnswers(...bodyCodes, ...ofEntities) },
+  response: { 200: emptyObject('Connected.'), ...errorAnswers(...bodyCodes, ...entityCodes) },
 }
 
 export const disconnectPairsSchema = {
@@ -35,7 +35,7 @@ export const disconnectPairsSchema = {
   summary: 'Disconnect things from channels',
   description: `Each thing from each channel, at most ${pairsMax} pairs, all of them or none. You must own them all; pairs that are not connected are skipped. Once this is answered, the things can no longer publish or read there.`,
   body: pairs,
-  response: { 200: emptyObject('Disconnected.'), ...errorAnswers(...bodyCodes, ...ofEntities) },
+  response: { 200: emptyObject('Disconnected.'), ...errorAnswers(...bodyCodes, ...entityCodes) },
 }
 
 export const connectOneSchema = {
@@ -45,7 +45,7 @@ export const connectOneSchema = {
   description: 'Replaced by POST /connect. You must own both; a connection that exists stays.',
   deprecated: true,
   params: Type.Object({ channel, thing }),
-  response: { 200: emptyAnswer('Connected.', deprecationHeaders), ...errorAnswers(...bodyCodes, ...ofEntities) },
+  response: { 200: emptyAnswer('Connected.', deprecationHeaders), ...errorAnswers(...bodyCodes, ...entityCodes) },
 }
 
 export const disconnectSchema = {
@@ -54,7 +54,7 @@ export const disconnectSchema = {
   summary: 'Disconnect a thing from a channel',
   description: 'You must own both. Once this is answered, the thing can no longer publish or read there.',
   params: Type.Object({ channel, thing }),
-  response: { 204: emptyAnswer('Disconnected.'), ...errorAnswers(...bodyCodes, ...ofEntities) },
+  response: { 204: emptyAnswer('Disconnected.'), ...errorAnswers(...bodyCodes, ...entityCodes) },
 }
 
 const connectedQuery = {
@@ -85,7 +85,7 @@ export const thingsOfChannelSchema = {
   querystring: Type.Object(connectedQuery),
   response: {
     200: Type.Object({ ...pageAnswer, ...orderAnswer, things: Type.Array(connectedThing) }, pageOptions('ConnectedThingsPage')),
-    ...errorAnswers(...ofEntities),
+    ...errorAnswers(...entityCodes),
   },
 }
 
@@ -98,6 +98,6 @@ export const channelsOfThingSchema = {
   querystring: Type.Object(connectedQuery),
   response: {
     200: Type.Object({ ...pageAnswer, ...orderAnswer, channels: Type.Array(connectedChannel) }, pageOptions('ConnectedChannelsPage')),
-    ...errorAnswers(...ofEntities),
+    ...errorAnswers(...entityCodes),
   },
 }

@@ -62,7 +62,7 @@ const usersSql = `
   FROM control_plane.tuples LEFT JOIN control_plane.users ON users.id = ${idIn('subject')}
   WHERE object = $1 AND relation = 'member' AND ${idIn('subject')} IS NOT NULL`
 const usersInSql = `SELECT subject FROM control_plane.tuples WHERE object = $1 AND relation = 'member' AND subject = ANY($2::text[])`
-const givenUsersSql = 'SELECT id AS ordinal, id, email, email AS name FROM control_plane.users WHERE id = ANY($1::uuid[])'
+const listedUsersSql = 'SELECT id AS ordinal, id, email, email AS name FROM control_plane.users WHERE id = ANY($1::uuid[])'
 
 const advice = 'filter by less metadata'
 
@@ -126,7 +126,7 @@ export function openGroupMembers(database: Database, policies: PolicyStore, writ
     async users(group, filter, page) {
       const found = policies.isInDatabase ? undefined : await policies.list({ object: group, relation: 'member' })
       const of = found?.filter(({ subject }) => isId(subject)).map(({ subject }) => subject) ?? group
-      const matching = [found === undefined ? usersSql : givenUsersSql, [of]] as const
+      const matching = [found === undefined ? usersSql : listedUsersSql, [of]] as const
       const rows = await filteredRows<{ id: UserId; email: string }>(database, matching, filter, page, advice)
       return toPage(rows, ({ id, email }) => ({ id, email }))
     },

@@ -7,13 +7,13 @@ import { type Authentication, callerOf, changerOf } from '../access/authenticati
 import type { Authorization } from '../access/authorization.ts'
 import { checkMetadata, parseMetadataFilter } from '../entity.ts'
 import { type GroupId, toGroupId, toThingId, toUserId, type UserId } from '../ids.ts'
+import { unstored } from '../requests/answers.ts'
 import { takeAnyType } from '../requests/any-type.ts'
 import { type PageRequest, pageOf } from '../requests/page.ts'
 import { refuseFaults, textFault } from '../requests/text.ts'
-import { unstored } from '../things/routes.ts'
 import type { Things } from '../things/store.ts'
 import type { Users } from '../users/store.ts'
-import { changed, eTagOf, expectedVersions } from '../versions.ts'
+import { eTagOf, expectedVersions, writtenOrThrow } from '../versions.ts'
 import type { GroupMembers } from './member-store.ts'
 import {
   addMembersSchema,
@@ -60,7 +60,7 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
   }
 
   /** The group, for its creator, its members and the administrator. @throws HttpError for everyone else */
-  async function seen(request: FastifyRequest, group: GroupId) {
+  async function findReadable(request: FastifyRequest, group: GroupId) {
     const caller = callerOf(request)
     const found = await groups.find(group)
     const isOwner = found?.group.owner === caller
@@ -83,7 +83,7 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
   })
 
   app.get('/groups/:group', { schema: viewGroupSchema, onRequest }, async (request, reply) => {
-    const { group, version } = await seen(request, toGroupId(request.params.group))
+    const { group, version } = await findReadable(request, toGroupId(request.params.group))
     return reply.header('etag', eTagOf(version)).send(answerOf(group))
   })
 
@@ -93,7 +93,7 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
     const caller = callerOf(request)
     await demandControl(caller, id)
     const outcome = await groups.update(changerOf(request), id, request.body, expectedVersions(request))
-    const { version } = await changed(outcome, () => refusal(caller, id))
+    const { version } = await writtenOrThrow(outcome, () => refusal(caller, id))
     return reply.header('etag', eTagOf(version)).send()
   })
 
@@ -101,7 +101,7 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
     const id = toGroupId(request.params.group)
     const caller = callerOf(request)
     await demandControl(caller, id)
-    await changed(await groups.remove(changerOf(request), id, expectedVersions(request)), () => refusal(caller, id))
+    await writtenOrThrow(await groups.remove(changerOf(request), id, expectedVersions(request)), () => refusal(caller, id))
     return reply.code(204).send()
   })
 
@@ -110,7 +110,7 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
     ['/groups/:group/parents', 'listGroupParents'],
   ] as const) {
     app.get(path, { schema: { ...noGroupsSchema, operationId }, onRequest }, async (request, reply) => {
-      await seen(request, toGroupId(request.params.group))
+      await findReadable(request, toGroupId(request.params.group))
       return reply.send(groupsPageOf({ total: 0, items: [] }, request.query))
     })
   }
@@ -154,10 +154,10 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
 
   app.get('/groups/:group/members', { schema: listMembersSchema, onRequest }, async (request, reply) => {
     const id = toGroupId(request.params.group)
-    const { group } = await seen(request, id)
-    const ofThings = request.query.type === 'users' ? undefined : await members.things(id, {}, request.query)
-    const type = ofThings !== undefined && (ofThings.total > 0 || request.query.type === 'things') ? 'things' : 'users'
-    const { total, items } = type === 'things' ? ofThings! : idsOf(await members.users(id, {}, request.query))
+    const { group } = await findReadable(request, id)
+    const thingsPage = request.query.type === 'users' ? undefined : await members.things(id, {}, request.query)
+    const type = thingsPage !== undefined && (thingsPage.total > 0 || request.query.type === 'things') ? 'things' : 'users'
+    const { total, items } = type === 'things' ? thingsPage! : idsOf(await members.users(id, {}, request.query))
     const { offset, limit } = request.query
     return reply.send({ total, offset, limit, level: 1, name: group.name, type, members: [...items] })
   })
@@ -166,7 +166,7 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
     const id = toGroupId(request.params.group)
     const { offset, limit, metadata: json } = request.query
     const metadata = parseMetadataFilter(json)
-    const { controls: seesEmails } = await seen(request, id)
+    const { controls: seesEmails } = await findReadable(request, id)
     if (metadata !== undefined) await authorization.demand(callerOf(request), 'member', 'authorities')
     const { total, items } = await members.users(id, { metadata }, request.query)
     return reply.send({ total, offset, limit, users: items.map(user => (seesEmails ? user : { id: user.id })) })
@@ -176,11 +176,11 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
     const id = toGroupId(request.params.group)
     const { offset, limit, metadata: json } = request.query
     const metadata = parseMetadataFilter(json)
-    const { isMember } = await seen(request, id)
+    const { isMember } = await findReadable(request, id)
     if (metadata !== undefined && !isMember) throw new HttpError('forbidden')
     const { total, items } = await members.things(id, { metadata }, request.query)
-    const shown = isMember ? await things.findAll(items) : items.map(thing => ({ id: thing }))
-    return reply.headers(unstored).send({ total, offset, limit, things: [...shown] })
+    const listed = isMember ? await things.findAll(items) : items.map(thing => ({ id: thing }))
+    return reply.headers(unstored).send({ total, offset, limit, things: [...listed] })
   })
 
   app.get('/members/:member/groups', { schema: groupsOfMemberSchema, onRequest }, async (request, reply) => {
@@ -196,22 +196,22 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
   })
 
   app.post('/groups/:group/share', { schema: shareGroupSchema, onRequest }, async (request, reply) => {
-    const [ofUsers, ofThings] = [toGroupId(request.params.group), toGroupId(request.body.thing_group_id)]
+    const [userGroup, thingGroup] = [toGroupId(request.params.group), toGroupId(request.body.thing_group_id)]
     const caller = callerOf(request)
-    await demandControl(caller, ofUsers)
-    await demandControl(caller, ofThings)
-    if (!(await members.share(changerOf(request), ofUsers, ofThings, true))) throw await refusal(caller, ofUsers)
+    await demandControl(caller, userGroup)
+    await demandControl(caller, thingGroup)
+    if (!(await members.share(changerOf(request), userGroup, thingGroup, true))) throw await refusal(caller, userGroup)
     return reply.send({})
   })
 
   app.delete('/groups/:group/share', { schema: unshareGroupSchema, onRequest }, async (request, reply) => {
-    const [ofUsers, ofThings] = [toGroupId(request.params.group), toGroupId(request.body.thing_group_id)]
+    const [userGroup, thingGroup] = [toGroupId(request.params.group), toGroupId(request.body.thing_group_id)]
     const caller = callerOf(request)
-    const controlled = [await controls(caller, ofUsers), await controls(caller, ofThings)]
+    const controlled = [await controls(caller, userGroup), await controls(caller, thingGroup)]
     // Another user's group that is not shared returns the same answer as an absent one.
-    const mayEnd = controlled.every(Boolean) || (controlled.some(Boolean) && (await members.areShared(ofUsers, ofThings)))
-    if (!mayEnd) throw await refusal(caller, controlled[0] ? ofThings : ofUsers)
-    if (!(await members.share(changerOf(request), ofUsers, ofThings, false))) throw await refusal(caller, ofUsers)
+    const mayEnd = controlled.every(Boolean) || (controlled.some(Boolean) && (await members.areShared(userGroup, thingGroup)))
+    if (!mayEnd) throw await refusal(caller, controlled[0] ? thingGroup : userGroup)
+    if (!(await members.share(changerOf(request), userGroup, thingGroup, false))) throw await refusal(caller, userGroup)
     return reply.code(204).send()
   })
 }

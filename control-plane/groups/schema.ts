@@ -8,7 +8,7 @@ import { chainMax, groupsOfMemberMax, membersOfGroupMax } from '../policies/poli
 import { emptyAnswer, emptyObject, headersOf, tokenRequired } from '../requests/answers.ts'
 import { orderAnswer, orderQuery, pageAnswer, pageOptions, pageQuery } from '../requests/page.ts'
 import { thingSchema } from '../things/schema.ts'
-import { changeCodes, eTagHeader, ifMatchHeaders } from '../versions.ts'
+import { eTagHeader, ifMatchHeaders, writeCodes } from '../versions.ts'
 
 export const groupNameBytesMax = 254
 export const descriptionBytesMax = 1_024
@@ -97,7 +97,7 @@ export const updateGroupSchema = {
   params,
   headers: ifMatchHeaders,
   body: newGroup,
-  response: { 200: emptyAnswer('Changed.', eTagHeader), ...errorAnswers(...bodyCodes, ...changeCodes) },
+  response: { 200: emptyAnswer('Changed.', eTagHeader), ...errorAnswers(...bodyCodes, ...writeCodes) },
 }
 
 export const removeGroupSchema = {
@@ -107,7 +107,7 @@ export const removeGroupSchema = {
   description: 'For its creator and the administrator. Access that was gained through it ends at once.',
   params,
   headers: ifMatchHeaders,
-  response: { 204: emptyAnswer('Deleted.'), ...errorAnswers(...bodyCodes, ...changeCodes) },
+  response: { 204: emptyAnswer('Deleted.'), ...errorAnswers(...bodyCodes, ...writeCodes) },
 }
 
 export const noGroupsSchema = {

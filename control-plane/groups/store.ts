@@ -7,7 +7,7 @@ import { type EntityFilter, filteredRows, foldedName, type Metadata } from '../e
 import { type GroupId, isId, newGroupId, type ThingId, type UserId } from '../ids.ts'
 import { groupsOfMemberMax, idIn, isDelivered, membersOf, type PolicyStore } from '../policies/policy-store.ts'
 import { type Page, type PageRequest, toPage } from '../requests/page.ts'
-import { type ChangeOutcome, outcomeOf, type Versions } from '../versions.ts'
+import { outcomeOf, type Versions, type WriteOutcome } from '../versions.ts'
 import type { Actor, Caller, Writes } from '../writes.ts'
 
 export interface NewGroup {
@@ -33,22 +33,22 @@ export interface Groups {
   /** The groups that the user is a member of, or that the thing is in. */
   listOf(member: { readonly user: UserId } | { readonly thing: ThingId }, page: PageRequest): Promise<Page<Group>>
   /** Replaces name, description and metadata. */
-  update(by: Actor, group: GroupId, to: NewGroup, versions: Versions): Promise<ChangeOutcome>
+  update(by: Actor, group: GroupId, to: NewGroup, versions: Versions): Promise<WriteOutcome>
   /** Deletes the group, and ends every access that was gained through it. */
-  remove(by: Actor, group: GroupId, versions: Versions): Promise<ChangeOutcome>
+  remove(by: Actor, group: GroupId, versions: Versions): Promise<WriteOutcome>
 }
 
 // The timestamps in RFC 3339, in UTC.
 const timestamps = ['created_at', 'updated_at'].map(
   name => `to_char(${name} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS ${name}`,
 )
-const shown = `id, owner, name, description, metadata, ${timestamps.join(', ')}`
+const columns = `id, owner, name, description, metadata, ${timestamps.join(', ')}`
 
 const memberSql = (ids: string) => `
-  SELECT ordinal, ${shown} FROM control_plane.groups WHERE (owner = $1 OR id = ANY(${ids})) AND ${isDelivered('groups.id')}`
+  SELECT ordinal, ${columns} FROM control_plane.groups WHERE (owner = $1 OR id = ANY(${ids})) AND ${isDelivered('groups.id')}`
 /** An array, so that the two conditions are two look-ups in indexes. */
-const ofUserSql = `ARRAY(SELECT ${idIn('object')} FROM control_plane.tuples WHERE subject = $2 AND relation = 'member')`
-const givenIdsSql = '$2::uuid[]'
+const groupIdsOfUserSql = `ARRAY(SELECT ${idIn('object')} FROM control_plane.tuples WHERE subject = $2 AND relation = 'member')`
+const listedIdsSql = '$2::uuid[]'
 
 // Applies to every policy store, and includes groups that the owner has left. Counting stops one above the bound.
 const madeSql = `
@@ -74,7 +74,7 @@ type VersionRow = SqlRow & { version: number }
 const lockRemovedSql = `
   SELECT version FROM control_plane.groups
   WHERE id = $1 AND ($2::int4[] IS NULL OR version = ANY($2)) AND ${isDelivered('groups.id')} FOR UPDATE`
-const findSql = `SELECT ${shown}, version FROM control_plane.groups WHERE id = $1 AND ${isDelivered('groups.id')}`
+const findSql = `SELECT ${columns}, version FROM control_plane.groups WHERE id = $1 AND ${isDelivered('groups.id')}`
 
 export function openGroups(database: Database, policies: PolicyStore, writes: Writes): Groups {
   async function find(group: GroupId): ReturnType<Groups['find']> {
@@ -95,10 +95,10 @@ export function openGroups(database: Database, policies: PolicyStore, writes: Wr
   }
 
   /** The groups that name the user as their member. */
-  async function ofUser(user: UserId): Promise<[string, SqlValue]> {
-    if (policies.isInDatabase) return [ofUserSql, user]
+  async function groupIdsOf(user: UserId): Promise<[string, SqlValue]> {
+    if (policies.isInDatabase) return [groupIdsOfUserSql, user]
     const found = await policies.list({ subject: user, relation: 'member' })
-    return [givenIdsSql, found.filter(({ object }) => isId(object)).map(({ object }) => object)]
+    return [listedIdsSql, found.filter(({ object }) => isId(object)).map(({ object }) => object)]
   }
 
   return {
@@ -121,10 +121,10 @@ export function openGroups(database: Database, policies: PolicyStore, writes: Wr
 
     find,
 
-    list: async (user, filter, page) => listWith(user, await ofUser(user), filter, page),
+    list: async (user, filter, page) => listWith(user, await groupIdsOf(user), filter, page),
 
     async listOf(member, page) {
-      if ('user' in member) return listWith(null, await ofUser(member.user), {}, page)
+      if ('user' in member) return listWith(null, await groupIdsOf(member.user), {}, page)
       return listWith(null, ['ARRAY(SELECT group_id FROM control_plane.group_things WHERE thing = $2)', member.thing], {}, page)
     },
 

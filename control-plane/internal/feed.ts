@@ -27,7 +27,7 @@ export interface Feed {
 }
 
 export interface FeedParts {
-  /** Opens a connection that receives the notifications of `changesChannel` on the control plane's database; the feed closes it. */
+  /** Opens a connection that receives the notifications of `accessChangesChannel` on the control plane's database; the feed closes it. */
   readonly openNotifications: (listener: NotificationListener) => Notifications
   /** The outage report of that database. */
   readonly outage: OutageReport

@@ -126,8 +126,8 @@ function requireServiceToken(tokens: string | undefined): (request: FastifyReque
   return async (request, reply) => {
     const credential = parseCredential(request.headers.authorization)
     // Digests have one length, so that the comparison does not even reveal the token's length. All are compared, whichever matches.
-    const shown = digest(credential?.secret ?? '')
-    const matches = expected.filter(one => timingSafeEqual(shown, one)).length > 0
+    const sentDigest = digest(credential?.secret ?? '')
+    const matches = expected.filter(one => timingSafeEqual(sentDigest, one)).length > 0
     if (matches && credential?.scheme === 'Bearer') return
     reply.header('www-authenticate', 'Bearer realm="sluice internal"')
     throw new HttpError('unauthenticated', 'wrong service token: set SVC_CONTROL_TOKEN to the same value on both sides')

@@ -20,7 +20,7 @@ import {
 import type { ApiKey, ApiKeys } from './store.ts'
 
 interface Parts {
-  readonly keys: ApiKeys
+  readonly apiKeys: ApiKeys
   readonly users: Pick<Users, 'find'>
   readonly authentication: Authentication
   readonly authorization: Authorization
@@ -29,7 +29,7 @@ interface Parts {
 /** Durations from here on are nanoseconds, as some clients send them; no duration in seconds is as large. */
 const nanosecondsFrom = 1e9
 
-export function keyRoutes(app: HttpServer, { keys, users, authentication, authorization }: Parts): void {
+export function keyRoutes(app: HttpServer, { apiKeys, users, authentication, authorization }: Parts): void {
   const onRequest = authentication.required
 
   /** @throws HttpError the refusal for an absent user */
@@ -40,16 +40,16 @@ export function keyRoutes(app: HttpServer, { keys, users, authentication, author
   }
 
   async function pageFor({ id, email }: User, { offset, limit }: PageRequest) {
-    const { total, items } = await keys.list(id, { offset, limit })
+    const { total, items } = await apiKeys.list(id, { offset, limit })
     return { total, offset, limit, keys: items.map(key => answerOf(key, email)) }
   }
 
   app.post('/keys', { schema: issueKeySchema, onRequest }, async (request, reply) => {
     const endsMs = endOf(request.body)
-    const ofName = textFault(request.body.name, keyNameBytesMax)
-    if (ofName !== undefined) refuseFaults([{ pointer: '/body/name', detail: ofName }])
+    const faultInName = textFault(request.body.name, keyNameBytesMax)
+    if (faultInName !== undefined) refuseFaults([{ pointer: '/body/name', detail: faultInName }])
     demandToken(request)
-    const { key, value } = await keys.issue(changerOf(request), request.body.name, endsMs)
+    const { key, value } = await apiKeys.issue(changerOf(request), request.body.name, endsMs)
     const { id, issuedAt, expiresAt } = key
     return reply
       .code(201)
@@ -65,13 +65,13 @@ export function keyRoutes(app: HttpServer, { keys, users, authentication, author
   app.get('/keys/:key', { schema: viewKeySchema, onRequest }, async (request, reply) => {
     const caller = callerOf(request)
     const id = toApiKeyId(request.params.key)
-    const key = await keys.find(caller, id)
-    if (key === undefined) throw await authorization.refusal(caller, () => keys.exists(id))
+    const key = await apiKeys.find(caller, id)
+    if (key === undefined) throw await authorization.refusal(caller, () => apiKeys.exists(id))
     return reply.send(answerOf(key, (await users.find(caller))!.email))
   })
 
   app.delete('/keys/:key', { schema: revokeKeySchema, onRequest }, async (request, reply) => {
-    await keys.revoke(changerOf(request), callerOf(request), toApiKeyId(request.params.key))
+    await apiKeys.revoke(changerOf(request), callerOf(request), toApiKeyId(request.params.key))
     return reply.code(204).send()
   })
 
@@ -84,7 +84,7 @@ export function keyRoutes(app: HttpServer, { keys, users, authentication, author
   app.delete('/users/:user/keys/:key', { schema: revokeUserKeySchema, onRequest }, async (request, reply) => {
     await authorization.demand(callerOf(request), 'member', 'authorities')
     const { id: owner } = await found(callerOf(request), toUserId(request.params.user))
-    await keys.revoke(changerOf(request), owner, toApiKeyId(request.params.key))
+    await apiKeys.revoke(changerOf(request), owner, toApiKeyId(request.params.key))
     return reply.code(204).send()
   })
 }

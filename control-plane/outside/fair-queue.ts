@@ -56,8 +56,8 @@ export function openFairQueue({ what, concurrentMax, jobsMax, addressJobsMax, ac
   function admit({ account, address, failures = 0 }: Requester): Job {
     const all = [...jobs]
     if (all.filter(job => job.address === address).length >= addressJobsMax) throw tooManyOfAddress()
-    const ofAccount = all.filter(job => job.account === account)
-    if (ofAccount.length >= accountJobsMax) dropForBetter(ofAccount, address, failures)
+    const accountJobs = all.filter(job => job.account === account)
+    if (accountJobs.length >= accountJobsMax) dropForBetter(accountJobs, address, failures)
     if (jobs.size >= jobsMax) dropForOthers(address)
     const job: Job = { account, address, failures, state: 'delayed', tag: 0, start: () => undefined, drop: () => undefined }
     jobs.add(job)
@@ -65,9 +65,9 @@ export function openFairQueue({ what, concurrentMax, jobsMax, addressJobsMax, ac
   }
 
   /** Drops the last job of the address with the most failures and jobs at an account, in favour of an address with fewer: most likely the owner's. */
-  function dropForBetter(ofAccount: readonly Job[], address: string, failures: number): void {
-    const guesses = (from: string, failed: number): number => failed + ofAccount.filter(job => job.address === from).length
-    const idle = ofAccount.filter(({ state }) => state !== 'running')
+  function dropForBetter(accountJobs: readonly Job[], address: string, failures: number): void {
+    const guesses = (from: string, failed: number): number => failed + accountJobs.filter(job => job.address === from).length
+    const idle = accountJobs.filter(({ state }) => state !== 'running')
     const most = Math.max(...idle.map(job => guesses(job.address, job.failures)))
     const last = idle.findLast(job => guesses(job.address, job.failures) === most)
     if (last === undefined || most <= guesses(address, failures) + 1) throw tooManyOfAccount()

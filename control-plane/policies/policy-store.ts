@@ -26,7 +26,7 @@ export const membersOfGroupMax = 10_000
 export const chainMax = 10
 
 /** The policies that a transaction changes: they are in effect when `PolicyStore.transaction` resolves, and none of them is if `work` throws. */
-export interface PolicyChanges {
+export interface PolicyWriter {
   /**
    * Policies that exist already are not errors.
    *
@@ -67,7 +67,7 @@ export interface PolicyStore {
    * @throws HttpError `unavailable` from a store elsewhere. Nothing has changed, unless it stopped answering after the commit: then creations are
    * undone, and any other change is kept and takes effect once the store answers.
    */
-  transaction<Result>(work: (transaction: Transaction, policies: PolicyChanges) => Promise<Result>): Promise<Result>
+  transaction<Result>(work: (transaction: Transaction, policies: PolicyWriter) => Promise<Result>): Promise<Result>
 
   /**
    * Objects of others on which the subject has the relation, directly, through groups or as everyone does: at most `objectsMax`. A store elsewhere

@@ -11,10 +11,10 @@ import {
   membersOfGroupMax,
   objectsMax,
   type Policy,
-  type PolicyChanges,
   type PolicyFilter,
   type PolicyObject,
   type PolicyStore,
+  type PolicyWriter,
 } from './policy-store.ts'
 
 // From the subject upwards: a user is in few groups, while a group may have many members. UNION drops rows that it has seen at the same depth, so
@@ -97,7 +97,7 @@ export function openRelationalPolicies(database: Database): PolicyStore {
       const [row] = await database.query<{ allowed: boolean }>(allowsSql, [subject, relation, object])
       return row?.allowed === true
     },
-    transaction: work => database.transaction(transaction => work(transaction, changesIn(transaction))),
+    transaction: work => database.transaction(transaction => work(transaction, policyWriterIn(transaction))),
     async objects(subject, relation) {
       const rows = await boundedRows<{ object: PolicyObject }>(database, 'list without those of others', objectsSql, [subject, relation])
       return rows.map(({ object }) => object)
@@ -113,7 +113,7 @@ export function openRelationalPolicies(database: Database): PolicyStore {
   }
 }
 
-function changesIn(transaction: Queries): PolicyChanges {
+function policyWriterIn(transaction: Queries): PolicyWriter {
   return {
     async add(policies) {
       const added = await transaction.query<PolicyRow>(addSql, columnsOf(policies))
@@ -159,8 +159,8 @@ function inOrder(policies: readonly Policy[], rows: readonly Policy[]): Policy[]
 }
 
 function conditionsOf(of: PolicyFilter): [string, string[]] {
-  const given = (['object', 'relation', 'subject'] as const).filter(column => of[column] !== undefined)
-  return [given.map((column, at) => `${column} = $${at + 1}`).join(' AND '), given.map(column => of[column]!)]
+  const columns = (['object', 'relation', 'subject'] as const).filter(column => of[column] !== undefined)
+  return [columns.map((column, at) => `${column} = $${at + 1}`).join(' AND '), columns.map(column => of[column]!)]
 }
 
 function columnsOf(policies: readonly Policy[]): [string[], string[], string[]] {

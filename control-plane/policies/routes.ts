@@ -6,17 +6,17 @@ import type { HttpServer } from '../../http/server.ts'
 import { type Authentication, callerOf, changerOf, demandToken } from '../access/authentication.ts'
 import type { Authorization } from '../access/authorization.ts'
 import { refuseFaults } from '../requests/text.ts'
+import { type PolicyAdministration, visitedMax } from './administration.ts'
 import type { Policy, PolicyObject, Subject } from './policy-store.ts'
 import { addPoliciesSchema, explainPolicySchema, removePoliciesSchema } from './schema.ts'
-import { type Policies, visitedMax } from './store.ts'
 
 interface Parts {
-  readonly policies: Policies
+  readonly policyAdministration: PolicyAdministration
   readonly authentication: Authentication
   readonly authorization: Authorization
 }
 
-export function policyRoutes(app: HttpServer, { policies, authentication, authorization }: Parts): void {
+export function policyRoutes(app: HttpServer, { policyAdministration, authentication, authorization }: Parts): void {
   const onRequest = authentication.required
 
   app.post('/policies', { schema: addPoliciesSchema, onRequest }, async (request, reply) => {
@@ -25,7 +25,7 @@ export function policyRoutes(app: HttpServer, { policies, authentication, author
     demandTokenForAuthorities(request, object)
     if (toObject(object) === 'authorities' && subjects.includes('*'))
       refuseFaults([{ pointer: '/body/subjects', detail: 'contains *, which would make everyone an administrator: list the ids of users' }])
-    if (!(await policies.add(changerOf(request), subjects.map(toSubject), relations, toObject(object))))
+    if (!(await policyAdministration.add(changerOf(request), subjects.map(toSubject), relations, toObject(object))))
       throw new HttpError('not_found', 'a subject or the object does not exist: no policy is added')
     return reply.code(201).send({})
   })
@@ -34,7 +34,7 @@ export function policyRoutes(app: HttpServer, { policies, authentication, author
     await authorization.demand(callerOf(request), 'member', 'authorities')
     const { subjects, object, policies: relations } = request.body
     demandTokenForAuthorities(request, object)
-    await policies.remove(changerOf(request), subjects.map(toSubject), relations, toObject(object))
+    await policyAdministration.remove(changerOf(request), subjects.map(toSubject), relations, toObject(object))
     return reply.code(204).send()
   })
 
@@ -42,7 +42,7 @@ export function policyRoutes(app: HttpServer, { policies, authentication, author
     await authorization.demand(callerOf(request), 'member', 'authorities')
     const [subject, { relation }, object] = [toSubject(request.query.subject), request.query, toObject(request.query.object)]
     const allowed = await authorization.allows(subject, relation, object)
-    const path = allowed ? await policies.path(subject, relation, object) : []
+    const path = allowed ? await policyAdministration.path(subject, relation, object) : []
     const asked = `${nameOf(subject)} ${allowed ? 'has' : 'does not have'} ${relation} on ${object}`
     const why = path?.map(inWords).join('; ') ?? `it is given through more groups than are searched (${visitedMax}, within 3 s)`
     const whyNot = 'no policy gives it to them, to everyone, or to a group that they are a member of'

@@ -7,7 +7,7 @@ import { emptyAnswer, emptyObject, tokenRequired } from '../requests/answers.ts'
 import { relations } from './policy-store.ts'
 
 const needsToken = { tags: ['policies'], security: tokenRequired }
-const toChange = [...bodyCodes, 'unauthenticated', 'forbidden', 'not_found', 'conflict'] as const
+const policyCodes = [...bodyCodes, 'unauthenticated', 'forbidden', 'not_found', 'conflict'] as const
 
 const subject = Type.String({
   pattern: `${uuidPattern}|^\\*$`,
@@ -38,7 +38,7 @@ export const addPoliciesSchema = {
   summary: 'Add policies',
   description: 'Each subject gets each relation on the object. Only for the administrator.',
   body,
-  response: { 201: emptyObject('The policies are added.'), ...errorAnswers(...toChange) },
+  response: { 201: emptyObject('The policies are added.'), ...errorAnswers(...policyCodes) },
 }
 
 export const removePoliciesSchema = {
@@ -47,7 +47,7 @@ export const removePoliciesSchema = {
   summary: 'Remove policies',
   description: 'What the subjects have through groups stays. Only for the administrator.',
   body,
-  response: { 204: emptyAnswer('Removed; policies that did not exist are skipped.'), ...errorAnswers(...toChange) },
+  response: { 204: emptyAnswer('Removed; policies that did not exist are skipped.'), ...errorAnswers(...policyCodes) },
 }
 
 const policy = Type.Object(

@@ -106,9 +106,9 @@ function placeholdersOf({ externalId, thing, channels }: ContentValues): Map<str
     ...filledAtFetch.map(name => [name, `{{${name}}}`] as const),
   ])
   const types = channels.map(typeOf)
-  const alone = types.filter(type => type !== undefined && types.indexOf(type) === types.lastIndexOf(type))
+  const uniqueTypes = types.filter(type => type !== undefined && types.indexOf(type) === types.lastIndexOf(type))
   // Numbers last, so that a type such as "1" does not replace a channel's number.
-  for (const called of [...alone, ...channels.keys()]) {
+  for (const called of [...uniqueTypes, ...channels.keys()]) {
     const { id, name } = channels[typeof called === 'number' ? called : types.indexOf(called)]!
     known.set(`channel.${called}.id`, id).set(`channel.${called}.name`, name)
   }
@@ -122,13 +122,13 @@ function typeOf({ metadata }: { readonly metadata: Readonly<Record<string, unkno
 
 /** The agent finds its channels by type, or takes the first as control and the second as data. */
 function fillAgent(content: Table, { channels }: ContentValues): void {
-  const ofType = (type: string) => channels.find(channel => typeOf(channel) === type)
-  const control = ofType('control') ?? channels.find(channel => typeOf(channel) !== 'data')
-  const data = ofType('data') ?? channels.find(channel => channel !== control)
+  const channelOfType = (type: string) => channels.find(channel => typeOf(channel) === type)
+  const control = channelOfType('control') ?? channels.find(channel => typeOf(channel) !== 'data')
+  const data = channelOfType('data') ?? channels.find(channel => channel !== control)
   const wanted: readonly [section: [string, string], values: Readonly<Record<string, string | undefined>>][] = [
     [['agent', 'mqtt'], { username: '{{thing.id}}', password: '{{thing.key}}' }],
     [['agent', 'channels'], { control: control?.id, data: data?.id }],
-    [['export', 'mqtt'], { username: '{{thing.id}}', password: '{{thing.key}}', channel: (ofType('export') ?? data)?.id }],
+    [['export', 'mqtt'], { username: '{{thing.id}}', password: '{{thing.key}}', channel: (channelOfType('export') ?? data)?.id }],
   ]
   for (const [[part, section], values] of wanted) {
     const table = tableIn(tableIn(content, part), section)

@@ -88,14 +88,14 @@ export function thingsOf(
 
 /** The metadata by which agents find their configuration and channels. */
 export function referencesOf(thing: ThingId, channels: readonly Channel[], isProvisioned: boolean): Metadata {
-  const ofType = (type: string, key: string): Metadata => {
+  const channelReference = (type: string, key: string): Metadata => {
     const channel = channels.find(({ metadata }) => metadata?.['type'] === type)
     return channel === undefined ? {} : { [key]: channel.id }
   }
   return {
     ...(isProvisioned ? { cfg_id: thing } : {}),
-    ...ofType('control', 'ctrl_channel_id'),
-    ...ofType('data', 'data_channel_id'),
-    ...ofType('export', 'export_channel_id'),
+    ...channelReference('control', 'ctrl_channel_id'),
+    ...channelReference('data', 'data_channel_id'),
+    ...channelReference('export', 'export_channel_id'),
   }
 }

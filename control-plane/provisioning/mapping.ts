@@ -9,7 +9,7 @@ import { DatabaseError } from '../../database/database.ts'
 import { HttpError } from '../../http/errors.ts'
 import { networkOf } from '../../http/requests/client-address.ts'
 import { type ExternalCredential, type ExternalKeys, ExternalKeyTakenError } from '../bootstrap/external-keys.ts'
-import type { Configs } from '../bootstrap/store.ts'
+import type { BootstrapConfigs } from '../bootstrap/store.ts'
 import type { IssuedCertificate } from '../certificates/record.ts'
 import type { Certificates } from '../certificates/store.ts'
 import type { Channel, Channels } from '../channels/store.ts'
@@ -58,7 +58,7 @@ interface Parts {
   readonly things: Pick<Things, 'create' | 'findAll' | 'remove'>
   readonly channels: Pick<Channels, 'create' | 'remove'>
   readonly connections: Pick<Connections, 'connect'>
-  readonly configs: Pick<Configs, 'create' | 'demandFree'>
+  readonly bootstrapConfigs: Pick<BootstrapConfigs, 'create' | 'demandFree'>
   readonly externalKeys: ExternalKeys
   readonly certificates: Pick<Certificates, 'issuing' | 'revoking' | 'current'>
 }
@@ -75,7 +75,7 @@ interface Prepared {
 const mappingWork = { what: ['mappings', 'created'], concurrentMax: 32, jobsMax: 400, addressJobsMax: 200, accountJobsMax: 60 } as const
 
 export function openMappings(parts: Parts): Mappings {
-  const { layout, rows, writes, things, channels, connections, configs, externalKeys, certificates } = parts
+  const { layout, rows, writes, things, channels, connections, bootstrapConfigs, externalKeys, certificates } = parts
   const { isProvisioned, isWhitelisted, hasCertificates, content } = layout.bootstrap
   /** Index of the thing that the external id belongs to; of the first, if it belongs to none. */
   const main = Math.max(
@@ -100,7 +100,7 @@ export function openMappings(parts: Parts): Mappings {
       return false
     }
     if (await rows.isTaken(request)) throw new ExternalKeyTakenError()
-    if (isProvisioned) await configs.demandFree(owner, request)
+    if (isProvisioned) await bootstrapConfigs.demandFree(owner, request)
     return true
   }
 
@@ -118,15 +118,15 @@ export function openMappings(parts: Parts): Mappings {
     const channelIds = madeChannels.map(({ id }) => id)
     await write.policies.add([], channelIds)
     const references = ids.map(id => referencesOf(id, madeChannels, isProvisioned))
-    const given = ids.map(id => ({ id }))
-    const madeThings = await things.create(write, thingsOf(layout, request, references), given)
+    const requested = ids.map(id => ({ id }))
+    const madeThings = await things.create(write, thingsOf(layout, request, references), requested)
     const thing = madeThings[main]!
     if (isWhitelisted && !(await connections.connect(write, channelIds, ids))) throw notFound()
     await store(write)
     if (isProvisioned) await configure(write, request, thing, madeChannels, issued[main])
 
-    const ofMapping = { thing: thing.id, things: ids, channels: channelIds, isWhitelisted, issuer: issued[0] }
-    await rows.insert(write, { ...request, ...ofMapping })
+    const mappingFields = { thing: thing.id, things: ids, channels: channelIds, isWhitelisted, issuer: issued[0] }
+    await rows.insert(write, { ...request, ...mappingFields })
     write.note('mapping.create', [...ids, ...channelIds])
     return { things: madeThings, channels: madeChannels, whitelisted: whitelist(ids, isWhitelisted), ...answerOf(issued) }
   }
@@ -135,17 +135,17 @@ export function openMappings(parts: Parts): Mappings {
     write: Write & Caller,
     { externalId, externalKey }: MappingRequest,
     thing: Thing,
-    ofThing: readonly Channel[],
+    thingChannels: readonly Channel[],
     certificate: IssuedCertificate | undefined,
   ): Promise<void> {
     const { certificate: clientCert, privateKey: clientKey, issuingCa: caCert } = certificate ?? {}
-    const values = { externalId, thing, channels: ofThing.map(channel => ({ ...channel, metadata: channel.metadata ?? {} })) }
-    const created = await configs.create(write, {
+    const values = { externalId, thing, channels: thingChannels.map(channel => ({ ...channel, metadata: channel.metadata ?? {} })) }
+    const created = await bootstrapConfigs.create(write, {
       externalId,
       externalKey,
       thing: thing.id,
       name: thing.name,
-      channels: ofThing.map(({ id }) => id),
+      channels: thingChannels.map(({ id }) => id),
       state: isWhitelisted ? 1 : 0,
       content: content === undefined ? undefined : fillContent(content, values),
       clientCert,
@@ -199,9 +199,9 @@ export function openMappings(parts: Parts): Mappings {
       const found = await rows.find(by.user, request.externalId)
       if (found === undefined) throw new HttpError('unavailable', 'the mapping was deleted in the meantime: retry')
       await writes(by, write => externalKeys.renew(write, request, found))
-      const shown = found.issuer && answerOf(issuedBy(found.issuer, await certificates.current(found.things)))
-      const ofMapping = { channels: found.channels, whitelisted: whitelist(found.things, found.isWhitelisted), ...shown }
-      return { mapping: { things: await things.findAll(found.things), ...ofMapping }, isNew: false }
+      const answeredCertificates = found.issuer && answerOf(issuedBy(found.issuer, await certificates.current(found.things)))
+      const mappingFields = { channels: found.channels, whitelisted: whitelist(found.things, found.isWhitelisted), ...answeredCertificates }
+      return { mapping: { things: await things.findAll(found.things), ...mappingFields }, isNew: false }
     },
 
     async preview(owner, request) {

@@ -119,7 +119,7 @@ export function olderVariables(
     }
     if (compatibility === '0.13' && value === '') continue
     noteOlder(notes, compatibility, name, 'it', today, ended)
-    if (compatibility !== '0.13' || key === undefined || isGiven(file.values, key.split('.'))) continue
+    if (compatibility !== '0.13' || key === undefined || isSet(file.values, key.split('.'))) continue
     counting[name] = name === 'MF_PROVISION_CERTS_HOURS_VALID' && /^\d+$/.test(value) ? `${value}h` : value
   }
   return counting
@@ -135,9 +135,9 @@ function noteOlder(notes: Notes, compatibility: Compatibility, place: string, na
   notes.faults.push({ place, problem: `${name} is a name of release 0.13: ${advice}, or set SVC_COMPATIBILITY=0.13` })
 }
 
-function isGiven(values: OptionTable, [key = '', ...rest]: readonly string[]): boolean {
+function isSet(values: OptionTable, [key = '', ...rest]: readonly string[]): boolean {
   const value = values[key]
-  return rest.length === 0 ? value !== undefined : isTable(value) && isGiven(value, rest)
+  return rest.length === 0 ? value !== undefined : isTable(value) && isSet(value, rest)
 }
 
 function isTable(value: unknown): value is OptionTable {

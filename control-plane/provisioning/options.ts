@@ -89,17 +89,21 @@ export interface ProvisionSurroundings {
  *
  * @throws OptionsError with every fault
  */
-export function loadProvisioning(given: Static<typeof provisionOptions>, surroundings: ProvisionSurroundings): ProvisionOptions {
+export function loadProvisioning(section: Static<typeof provisionOptions>, surroundings: ProvisionSurroundings): ProvisionOptions {
   const { env, compatibility, ttlHoursMax, http, environment } = surroundings
   const { host, trustedProxies } = http
-  const { layout, settings, warnings: ofFile }: LayoutFile = readLayout(given.configPath || undefined, { compatibility, environment })
+  const {
+    layout,
+    settings,
+    warnings: fileWarnings,
+  }: LayoutFile = readLayout(section.configPath || undefined, { compatibility, environment })
   const faults: OptionFault[] = []
-  const warnings = [...ofFile]
+  const warnings = [...fileWarnings]
 
-  const user = given.user ?? settings.svcUser
-  const password = given.password ?? given.pass ?? settings.svcPass
-  const apiKey = given.apiKey ?? settings.apiKey
-  if (given.password !== undefined && given.pass !== undefined && given.password !== given.pass) {
+  const user = section.user ?? settings.svcUser
+  const password = section.password ?? section.pass ?? settings.svcPass
+  const apiKey = section.apiKey ?? settings.apiKey
+  if (section.password !== undefined && section.pass !== undefined && section.password !== section.pass) {
     faults.push({ place: 'provision.pass', problem: 'differs from provision.password: set only one of them' })
   }
   if ((user === undefined) !== (password === undefined)) {
@@ -111,14 +115,14 @@ export function loadProvisioning(given: Static<typeof provisionOptions>, surroun
     warnings.push('provision has an API key as well as a user with a password: the API key is used; unset the others')
   }
   const credentials = credentialsOf(user, password, apiKey)
-  const isOpen = given.open ?? settings.open ?? false
+  const isOpen = section.open ?? settings.open ?? false
   if (credentials !== undefined && !isOpen && (!isLoopback(host) || trustedProxies.length > 0)) {
     faults.push({
       place: 'provision.open',
       problem: `other machines reach ${isLoopback(host) ? named('http.trusted_proxies') : `${named('http.host')} ${host}`}, and with credentials configured their mappings need no Authorization: listen on 127.0.0.1, unset the credentials, or set SVC_PROVISION_OPEN=true if a proxy in front decides who may connect`,
     })
   }
-  const externalKeyBytesMin = given.externalKeyBytesMin ?? settings.externalKeyBytesMin ?? externalKeyBytesDefault
+  const externalKeyBytesMin = section.externalKeyBytesMin ?? settings.externalKeyBytesMin ?? externalKeyBytesDefault
   if (externalKeyBytesMin < externalKeyBytesDefault && compatibility === 'none') {
     faults.push({
       place: 'provision.external_key_bytes_min',
@@ -126,7 +130,7 @@ export function loadProvisioning(given: Static<typeof provisionOptions>, surroun
     })
   }
   // A platform on defaults does not warn about them.
-  const isSetUp = credentials !== undefined || Object.keys(given).length > 0
+  const isSetUp = credentials !== undefined || Object.keys(section).length > 0
   if (externalKeyBytesMin < externalKeyBytesAdvised && isSetUp) {
     warnings.push(
       `external keys of ${externalKeyBytesMin} bytes are accepted: set SVC_PROVISION_EXTERNAL_KEY_BYTES_MIN to ${externalKeyBytesAdvised} or more once all devices have longer ones`,

@@ -9,9 +9,9 @@ import { exampleIds } from '../ids.ts'
 import { emptyAnswer, tokenRequired } from '../requests/answers.ts'
 
 const needsToken = { tags: ['provisioning'], security: tokenRequired }
-const ofThing = (value: unknown) => ({ examples: [{ [exampleIds.thing]: value }] })
+const exampleByThing = (value: unknown) => ({ examples: [{ [exampleIds.thing]: value }] })
 const pemByThing = (kind: 'CERTIFICATE' | 'PRIVATE KEY', description: string) =>
-  Type.Optional(Type.Record(Type.String(), Type.String(), { description, ...ofThing(pemExample(kind)) }))
+  Type.Optional(Type.Record(Type.String(), Type.String(), { description, ...exampleByThing(pemExample(kind)) }))
 /** A dry run creates no ids and keys. */
 const isUnknown = 'Absent from a dry run.'
 
@@ -39,10 +39,13 @@ const mapping = Type.Object(
       ),
     ),
     whitelisted: Type.Optional(
-      Type.Record(Type.String(), Type.Boolean(), { description: 'By thing: whether it is connected.', ...ofThing(true) }),
+      Type.Record(Type.String(), Type.Boolean(), { description: 'By thing: whether it is connected.', ...exampleByThing(true) }),
     ),
     certificates: Type.Optional(
-      Type.Record(Type.String(), Type.Unknown(), { description: 'By thing: as POST /certs answers.', ...ofThing({ Serial: '0a1b2c3d' }) }),
+      Type.Record(Type.String(), Type.Unknown(), {
+        description: 'By thing: as POST /certs answers.',
+        ...exampleByThing({ Serial: '0a1b2c3d' }),
+      }),
     ),
     client_cert: pemByThing('CERTIFICATE', 'By thing: PEM.'),
     client_key: pemByThing('PRIVATE KEY', 'By thing: PEM, only in the first answer.'),

@@ -103,9 +103,9 @@ export function openMappingRows(database: Database, externalKeys: ExternalKeys):
 
     async insert(write, { thing, things, channels, isWhitelisted, issuer, ...credential }) {
       const kept = externalKeys.keep(credential)
-      const ofExternal = [credential.externalId, kept.lookup, kept.masterKeyId]
-      const ofIssuer = [issuer?.issuingCa ?? null, issuer?.caChain ?? null]
-      await write.query(insertSql, [write.user, ...ofExternal, thing, things, channels, isWhitelisted, ...ofIssuer])
+      const credentialValues = [credential.externalId, kept.lookup, kept.masterKeyId]
+      const issuerValues = [issuer?.issuingCa ?? null, issuer?.caChain ?? null]
+      await write.query(insertSql, [write.user, ...credentialValues, thing, things, channels, isWhitelisted, ...issuerValues])
     },
   }
 }

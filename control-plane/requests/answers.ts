@@ -1,4 +1,4 @@
-// What the schemas of routes share: empty answers, headers, and the security requirement; the header of bulk creations;
+// What the schemas of routes share: empty answers, headers, and the security requirement; the headers of answers with keys and of bulk creations;
 // and those of endpoints that still work and have a successor (SPEC §9).
 
 import type { FastifyReply, onRequestHookHandler } from 'fastify'
@@ -22,6 +22,9 @@ export function headersOf(headers: Record<string, string>): { headers?: Record<s
 
 /** OpenAPI's security requirement of a route: the scheme is declared by the HTTP server. */
 export const tokenRequired = [{ user: [] }]
+
+/** Answers with keys must not be cached, not even by the client (RFC 9111 §5.2.2.5). */
+export const unstored = { 'cache-control': 'no-store' }
 
 const exposed = 'access-control-expose-headers'
 

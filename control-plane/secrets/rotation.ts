@@ -7,15 +7,15 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { MasterKeys } from '../../config/secrets.ts'
 import type { Database } from '../../database/database.ts'
 import { openExternalKeys } from '../bootstrap/external-keys.ts'
-import { openConfigSecrets } from '../bootstrap/store.ts'
+import { openBootstrapSecrets } from '../bootstrap/store.ts'
 import { openAuthorityKeys } from '../certificates/authorities/builtin-store.ts'
 import type { ThingId } from '../ids.ts'
 import { checkedKey, setCheckedKey } from '../installation.ts'
 import { openThingKeys, type ThingKeys } from '../things/keys.ts'
 import { itself, type Writes } from '../writes.ts'
 import {
+  countBootstrapConfigsLeft,
   countByMasterKey,
-  countConfigsLeft,
   isAuthorityLeft,
   isLeft,
   type KeyCount,
@@ -23,7 +23,7 @@ import {
   previousKeys,
   rewriteAuthority,
   rewriteBatch,
-  rewriteConfigs,
+  rewriteBootstrapConfigs,
 } from './store.ts'
 
 export interface RotationState {
@@ -33,7 +33,7 @@ export interface RotationState {
   /** Whether the key of the certificate authority is under another. */
   readonly isAuthorityLeft: boolean
   /** Bootstrap configurations with a secret that is under another. */
-  readonly configsLeft: number
+  readonly bootstrapConfigsLeft: number
   /** Previous keys that need another master key than the first until they expire. */
   readonly previous: PreviousKeys
   /** External keys that need another, until their device fetches its configuration or their mapping is requested again. */
@@ -53,20 +53,20 @@ const retryMs = 200
 /** @throws ControlPlaneStartError when the database is written under a master key that is not given */
 export async function readRotation(database: Database, masterKeys: MasterKeys): Promise<RotationState> {
   await checkedKey(database, masterKeys)
-  const keys = openThingKeys(masterKeys)
+  const thingKeys = openThingKeys(masterKeys)
   return {
-    masterKeyId: keys.masterKeyIds[0].toString('hex'),
+    masterKeyId: thingKeys.masterKeyIds[0].toString('hex'),
     counts: await countByMasterKey(database),
     isAuthorityLeft: await isAuthorityLeft(database, openAuthorityKeys(masterKeys)),
-    configsLeft: await countConfigsLeft(database, openConfigSecrets(masterKeys)),
-    previous: await previousKeys(database, keys),
+    bootstrapConfigsLeft: await countBootstrapConfigsLeft(database, openBootstrapSecrets(masterKeys)),
+    previous: await previousKeys(database, thingKeys),
     externalKeysLeft: await countExternalKeysLeft(database, masterKeys),
   }
 }
 
 function countExternalKeysLeft(database: Database, masterKeys: MasterKeys): Promise<number> {
   const externalKeys = openExternalKeys(masterKeys, 0)
-  return externalKeys.countBeside(database, [externalKeys.masterKeyIds[0]])
+  return externalKeys.countUnderOtherMasterKeys(database, [externalKeys.masterKeyIds[0]])
 }
 
 /**
@@ -78,19 +78,19 @@ function countExternalKeysLeft(database: Database, masterKeys: MasterKeys): Prom
  */
 export async function rotateSecrets({ database, writes, masterKeys, onProgress }: Parts): Promise<number> {
   const before = await checkedKey(database, masterKeys)
-  const keys = openThingKeys(masterKeys)
-  const [first] = keys.masterKeyIds
+  const thingKeys = openThingKeys(masterKeys)
+  const [first] = thingKeys.masterKeyIds
   const counts = await countByMasterKey(database)
   const total = counts.filter(({ masterKeyId }) => masterKeyId !== first.toString('hex')).reduce((sum, { things }) => sum + things, 0)
   const isAuthorityRewritten = await database.transaction(transaction => rewriteAuthority(transaction, openAuthorityKeys(masterKeys)))
   let rewritten = 0
-  while (await isLeft(database, keys)) {
-    const written = await rewriteAll(database, keys, done => onProgress(rewritten + done, total))
+  while (await isLeft(database, thingKeys)) {
+    const written = await rewriteAll(database, thingKeys, done => onProgress(rewritten + done, total))
     rewritten += written
     if (written === 0) await wait(retryMs)
   }
-  const areConfigsRewritten = await rewriteAllConfigs(database, masterKeys)
-  if (rewritten > 0 || isAuthorityRewritten || areConfigsRewritten || !before.equals(masterKeys[0])) {
+  const areBootstrapConfigsRewritten = await rewriteAllBootstrapConfigs(database, masterKeys)
+  if (rewritten > 0 || isAuthorityRewritten || areBootstrapConfigsRewritten || !before.equals(masterKeys[0])) {
     await writes(itself, async write => {
       await setCheckedKey(write, masterKeys[0])
       write.note('secrets.rotate', [first.toString('hex')])
@@ -100,21 +100,21 @@ export async function rotateSecrets({ database, writes, masterKeys, onProgress }
 }
 
 /** @returns whether there were any to write */
-async function rewriteAllConfigs(database: Database, masterKeys: MasterKeys): Promise<boolean> {
-  const sealed = openConfigSecrets(masterKeys)
+async function rewriteAllBootstrapConfigs(database: Database, masterKeys: MasterKeys): Promise<boolean> {
+  const sealed = openBootstrapSecrets(masterKeys)
   let isAny = false
-  while ((await countConfigsLeft(database, sealed)) > 0) {
-    const written = await database.transaction(transaction => rewriteConfigs(transaction, sealed))
+  while ((await countBootstrapConfigsLeft(database, sealed)) > 0) {
+    const written = await database.transaction(transaction => rewriteBootstrapConfigs(transaction, sealed))
     if (written === 0) await wait(retryMs)
     else isAny = true
   }
   return isAny
 }
 
-async function rewriteAll(database: Database, keys: ThingKeys, onProgress: (done: number) => void): Promise<number> {
+async function rewriteAll(database: Database, thingKeys: ThingKeys, onProgress: (done: number) => void): Promise<number> {
   let rewritten = 0
   for (let after: ThingId | undefined; ; ) {
-    const things = await database.transaction(transaction => rewriteBatch(transaction, keys, after))
+    const things = await database.transaction(transaction => rewriteBatch(transaction, thingKeys, after))
     rewritten += things.length
     onProgress(rewritten)
     after = things.at(-1)

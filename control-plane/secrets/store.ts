@@ -65,20 +65,20 @@ export async function isLeft(queries: Queries, { masterKeyIds: [first] }: ThingK
  * @returns the things, in the order of their ids; empty if none are left after `after`, except for locked ones
  * @throws SecretError for a thing key that none of the master keys opens
  */
-export async function rewriteBatch(transaction: Queries, keys: ThingKeys, after: ThingId | undefined): Promise<ThingId[]> {
+export async function rewriteBatch(transaction: Queries, thingKeys: ThingKeys, after: ThingId | undefined): Promise<ThingId[]> {
   type Row = SqlRow & { id: ThingId; key_ciphertext: Uint8Array }
-  const rows = await transaction.query<Row>(batchSql, [after ?? null, keys.masterKeyIds[0]])
+  const rows = await transaction.query<Row>(batchSql, [after ?? null, thingKeys.masterKeyIds[0]])
   const rewritten = rows.map(({ id, key_ciphertext: before }) => {
-    const { ciphertext, lookup } = keys.issue(id, opened(keys, id, before))
+    const { ciphertext, lookup } = thingKeys.issue(id, opened(thingKeys, id, before))
     return { thing: id, ciphertext: ciphertext.toString('hex'), lookup: lookup.toString('hex') }
   })
   if (rows.length > 0) await transaction.query(rewriteSql, [JSON.stringify(rewritten)])
   return rows.map(({ id }) => id)
 }
 
-function opened(keys: ThingKeys, thing: ThingId, ciphertext: Uint8Array): string {
+function opened(thingKeys: ThingKeys, thing: ThingId, ciphertext: Uint8Array): string {
   const remedy = `also give that master key, or give the thing a new key (PATCH /things/${thing}/key), then run this command again`
-  return orRefuse(() => keys.decrypt(thing, ciphertext), remedy)
+  return orRefuse(() => thingKeys.decrypt(thing, ciphertext), remedy)
 }
 
 /** @throws SecretError with the remedy, for a secret that no master key opens */
@@ -119,40 +119,40 @@ export async function previousKeys(queries: Queries, { masterKeyIds: [first] }: 
 }
 
 /** A content has up to 64 KiB, and so has a private key: a batch of both is at most 13 MB in hex, as one parameter. */
-const configsAtOnce = 50
+const bootstrapConfigsAtOnce = 50
 
-const configsLeftSql = (columns: string): string => `
+const bootstrapConfigsLeftSql = (columns: string): string => `
   SELECT ${columns} FROM control_plane.bootstrap_configs
   WHERE (substring(content FOR 4) <> $1 OR substring(client_key FOR 4) <> $1)`
 // Leaves the version as it is: for the owner and the device nothing changes.
-const rewriteConfigsSql = `
+const rewriteBootstrapConfigsSql = `
   UPDATE control_plane.bootstrap_configs AS configs SET content = decode(rewritten.content, 'hex'), client_key = decode(rewritten.client_key, 'hex')
   FROM json_to_recordset($1::json) AS rewritten (thing uuid, content text, client_key text) WHERE configs.thing = rewritten.thing`
 
 type SecretsRow = SqlRow & { thing: ThingId; content: Uint8Array | null; client_key: Uint8Array | null }
 
 /** How many configurations have a secret that is not under the first master key. */
-export async function countConfigsLeft(queries: Queries, { masterKeyIds: [first] }: SealedTexts): Promise<number> {
-  const [row] = await queries.query<{ configs: bigint }>(configsLeftSql('count(*) AS configs'), [first])
-  return Number(row!.configs)
+export async function countBootstrapConfigsLeft(queries: Queries, { masterKeyIds: [first] }: SealedTexts): Promise<number> {
+  const [row] = await queries.query<{ bootstrap_configs: bigint }>(bootstrapConfigsLeftSql('count(*) AS bootstrap_configs'), [first])
+  return Number(row!.bootstrap_configs)
 }
 
 /**
- * Writes the secrets of up to `configsAtOnce` configurations under the first master key.
+ * Writes the secrets of up to `bootstrapConfigsAtOnce` configurations under the first master key.
  *
  * @param transaction that changes nothing else
  * @returns how many; 0 if there are no more, except those that other transactions have locked
  * @throws SecretError for one that none of the master keys opens
  */
-export async function rewriteConfigs(transaction: Queries, sealed: SealedTexts): Promise<number> {
-  const sql = `${configsLeftSql('thing, content, client_key')} LIMIT ${configsAtOnce} FOR UPDATE SKIP LOCKED`
+export async function rewriteBootstrapConfigs(transaction: Queries, sealed: SealedTexts): Promise<number> {
+  const sql = `${bootstrapConfigsLeftSql('thing, content, client_key')} LIMIT ${bootstrapConfigsAtOnce} FOR UPDATE SKIP LOCKED`
   const rows = await transaction.query<SecretsRow>(sql, [sealed.masterKeyIds[0]])
   const rewritten = rows.map(({ thing, content, client_key: clientKey }) => ({
     thing,
     content: resealed(sealed, secretRow(thing, 'content'), content),
     client_key: resealed(sealed, secretRow(thing, 'client_key'), clientKey),
   }))
-  if (rows.length > 0) await transaction.query(rewriteConfigsSql, [JSON.stringify(rewritten)])
+  if (rows.length > 0) await transaction.query(rewriteBootstrapConfigsSql, [JSON.stringify(rewritten)])
   return rows.length
 }
 

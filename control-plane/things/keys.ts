@@ -15,8 +15,8 @@ export interface ThingKey {
 export interface ThingKeys {
   /** Ids of the master keys that ciphertexts are written under, 4 bytes each, in the order of the keys. */
   readonly masterKeyIds: readonly [Buffer, ...Buffer[]]
-  /** A key for a thing in its three forms, under the first master key. @param given by a client; otherwise a new key is generated */
-  issue(thing: ThingId, given?: string): ThingKey
+  /** A key for a thing in its three forms, under the first master key. @param requestedKey by a client; otherwise a new key is generated */
+  issue(thing: ThingId, requestedKey?: string): ThingKey
   /** @throws Error when the ciphertext belongs to another thing, is damaged, or is written under a master key that is not given */
   decrypt(thing: ThingId, ciphertext: Uint8Array): string
   /**
@@ -34,8 +34,8 @@ export function openThingKeys(masterKeys: MasterKeys): ThingKeys {
 
   return {
     masterKeyIds: sealed.masterKeyIds,
-    issue(thing, given) {
-      const key = given ?? randomUUID()
+    issue(thing, requestedKey) {
+      const key = requestedKey ?? randomUUID()
       return { key, ciphertext: sealed.seal(thing, key), lookup: lookups(key)[0] }
     },
     decrypt: (thing, ciphertext) => sealed.open(thing, ciphertext),

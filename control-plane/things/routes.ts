@@ -8,11 +8,11 @@ import type { Authorization } from '../access/authorization.ts'
 import { checkEntities, checkMetadataFilter, type NewEntity, parseMetadataFilter } from '../entity.ts'
 import { type ThingId, toThingId, type UserId } from '../ids.ts'
 import type { Relation } from '../policies/policy-store.ts'
-import { deprecatedBy, exposeLocation } from '../requests/answers.ts'
+import { deprecatedBy, exposeLocation, unstored } from '../requests/answers.ts'
 import { takeAnyType } from '../requests/any-type.ts'
-import type { Given, GivenIds } from '../requests/given.ts'
 import { pageOf } from '../requests/page.ts'
-import { changed, eTagOf, expectedVersions } from '../versions.ts'
+import type { RequestedId, RequestedIds } from '../requests/requested-ids.ts'
+import { eTagOf, expectedVersions, writtenOrThrow } from '../versions.ts'
 import {
   createThingSchema,
   createThingsSchema,
@@ -25,17 +25,14 @@ import {
 } from './schema.ts'
 import type { Thing, Things } from './store.ts'
 
-/** Answers with keys must not be cached, not even by the client (RFC 9111 §5.2.2.5). */
-export const unstored = { 'cache-control': 'no-store' }
-
 interface Parts {
   readonly things: Things
-  readonly givenIds: GivenIds
+  readonly requestedIds: RequestedIds
   readonly authentication: Authentication
   readonly authorization: Authorization
 }
 
-export function thingRoutes(app: HttpServer, { things, givenIds, authentication, authorization }: Parts): void {
+export function thingRoutes(app: HttpServer, { things, requestedIds, authentication, authorization }: Parts): void {
   const onRequest = authentication.required
 
   /** @throws HttpError the refusal for a caller without the relation on the thing */
@@ -44,24 +41,24 @@ export function thingRoutes(app: HttpServer, { things, givenIds, authentication,
   }
   const refusal = (caller: UserId, thing: ThingId): Promise<HttpError> => authorization.refusal(caller, () => things.exists(thing))
 
-  const create = (request: FastifyRequest, bodies: readonly NewEntity[], given: readonly Given[]): Promise<Thing[]> =>
+  const create = (request: FastifyRequest, bodies: readonly NewEntity[], requested: readonly RequestedId[]): Promise<Thing[]> =>
     things
-      .create(changerOf(request), bodies, given)
-      .catch(async (error: unknown) => Promise.reject(await givenIds.conflict(request, error)))
+      .create(changerOf(request), bodies, requested)
+      .catch(async (error: unknown) => Promise.reject(await requestedIds.conflict(request, error)))
 
   app.post('/things', { schema: createThingSchema, onRequest: [deprecatedBy('/things/bulk'), onRequest] }, async (request, reply) => {
     checkEntities([request.body], () => '/body')
-    const given = await givenIds.read(request, [request.body], () => '/body')
+    const requested = await requestedIds.read(request, [request.body], () => '/body')
     await authorization.demand(callerOf(request), 'member', 'users')
-    const [thing] = await create(request, [request.body], given)
+    const [thing] = await create(request, [request.body], requested)
     return reply.code(201).header('location', `/things/${thing!.id}`).send()
   })
 
   app.post('/things/bulk', { schema: createThingsSchema, onRequest }, async (request, reply) => {
     checkEntities(request.body, index => `/body/${index}`)
-    const given = await givenIds.read(request, request.body, index => `/body/${index}`)
+    const requested = await requestedIds.read(request, request.body, index => `/body/${index}`)
     await authorization.demand(callerOf(request), 'member', 'users')
-    const created = await create(request, request.body, given)
+    const created = await create(request, request.body, requested)
     exposeLocation(reply)
     return reply.code(201).headers(unstored).send({ things: created })
   })
@@ -96,7 +93,7 @@ export function thingRoutes(app: HttpServer, { things, givenIds, authentication,
     const caller = callerOf(request)
     await demand(caller, 'write', id)
     const outcome = await things.update(changerOf(request), id, request.body, expectedVersions(request))
-    const { version } = await changed(outcome, () => refusal(caller, id))
+    const { version } = await writtenOrThrow(outcome, () => refusal(caller, id))
     return reply.header('etag', eTagOf(version)).send()
   })
 
@@ -104,7 +101,7 @@ export function thingRoutes(app: HttpServer, { things, givenIds, authentication,
     const id = toThingId(request.params.thing)
     const caller = callerOf(request)
     await demand(caller, 'delete', id)
-    await changed(await things.remove(changerOf(request), id, expectedVersions(request)), () => refusal(caller, id))
+    await writtenOrThrow(await things.remove(changerOf(request), id, expectedVersions(request)), () => refusal(caller, id))
     return reply.code(204).send()
   })
 
@@ -112,11 +109,11 @@ export function thingRoutes(app: HttpServer, { things, givenIds, authentication,
     const id = toThingId(request.params.thing)
     const caller = callerOf(request)
     if ((await things.ownerOf(id)) !== caller) throw await refusal(caller, id)
-    const [given] = await givenIds.read(request, [{ ...request.body, id: undefined }], () => '/body', { emptyIsAbsent: false })
+    const [requested] = await requestedIds.read(request, [{ ...request.body, id: undefined }], () => '/body', { emptyIsAbsent: false })
     const outcome = await things
-      .rotateKey(changerOf(request), id, request.body.grace_seconds, expectedVersions(request), given?.key)
-      .catch(async (error: unknown) => Promise.reject(await givenIds.conflict(request, error)))
-    const { key, version } = await changed(outcome, () => refusal(caller, id))
+      .rotateKey(changerOf(request), id, request.body.grace_seconds, expectedVersions(request), requested?.key)
+      .catch(async (error: unknown) => Promise.reject(await requestedIds.conflict(request, error)))
+    const { key, version } = await writtenOrThrow(outcome, () => refusal(caller, id))
     return reply.headers({ ...unstored, etag: eTagOf(version) }).send({ key })
   })
 }

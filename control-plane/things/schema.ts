@@ -6,7 +6,7 @@ import { bulkItemsMax, metadataQuery, metadataSchema, nameQuery, newEntitySchema
 import { idSchema } from '../ids.ts'
 import { deprecationHeaders, emptyAnswer, emptyObject, headersOf, tokenRequired } from '../requests/answers.ts'
 import { orderAnswer, orderQuery, pageAnswer, pageOptions, pageQuery } from '../requests/page.ts'
-import { changeCodes, eTagHeader, ifMatchHeaders } from '../versions.ts'
+import { eTagHeader, ifMatchHeaders, writeCodes } from '../versions.ts'
 
 const id = idSchema('thing', "The thing's id.")
 const name = Type.String({ examples: ['weather station'] })
@@ -112,7 +112,7 @@ export const updateThingSchema = {
   params,
   headers: ifMatchHeaders,
   body: newThing,
-  response: { 200: emptyAnswer('Changed.', eTagHeader), ...errorAnswers(...bodyCodes, ...changeCodes) },
+  response: { 200: emptyAnswer('Changed.', eTagHeader), ...errorAnswers(...bodyCodes, ...writeCodes) },
 }
 
 export const removeThingSchema = {
@@ -122,7 +122,7 @@ export const removeThingSchema = {
   description: 'Needs the relation delete on the thing. Once this is answered its key is refused everywhere; its messages stay.',
   params,
   headers: ifMatchHeaders,
-  response: { 204: emptyAnswer('Deleted.'), ...errorAnswers(...bodyCodes, ...changeCodes) },
+  response: { 204: emptyAnswer('Deleted.'), ...errorAnswers(...bodyCodes, ...writeCodes) },
 }
 
 const share = Type.Object(
@@ -182,6 +182,6 @@ export const rotateKeySchema = {
   ),
   response: {
     200: Type.Object({ key }, { title: 'RotatedKey', description: 'The new key.', ...headersOf(eTagHeader) }),
-    ...errorAnswers(...bodyCodes, ...changeCodes, 'conflict'),
+    ...errorAnswers(...bodyCodes, ...writeCodes, 'conflict'),
   },
 }

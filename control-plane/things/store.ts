@@ -8,10 +8,10 @@ import type { Certificates, RevokeIn } from '../certificates/store.ts'
 import { type EntityFilter, filteredRows, foldedName, type Metadata, type NewEntity } from '../entity.ts'
 import { type ChannelId, isId, newThingId, type ThingId, toThingId, type UserId } from '../ids.ts'
 import { isDelivered, namedBy, type Policy, type PolicyStore, type Relation } from '../policies/policy-store.ts'
-import { type Given, inUse, refuseUsed } from '../requests/given.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../requests/page.ts'
+import { inUse, type RequestedId, refuseUsed } from '../requests/requested-ids.ts'
 import { lockUsersSql } from '../users/store.ts'
-import { type ChangeOutcome, outcomeOf, type Unchanged, type Versions } from '../versions.ts'
+import { outcomeOf, type Unchanged, type Versions, type WriteOutcome } from '../versions.ts'
 import type { Actor, Caller, Write, Writes } from '../writes.ts'
 import type { ThingKeys } from './keys.ts'
 
@@ -32,10 +32,10 @@ export interface Things {
   /**
    * Creates all or none, and returns them in the order given. The creator owns them and gets read, write and delete on each (SPEC §5).
    *
-   * @param given ids and keys, at the index of their thing; the others are generated
+   * @param requested ids and keys, at the index of their thing; the others are generated
    * @throws HttpError `conflict` for an id or key that is in use
    */
-  create(by: Caller, things: readonly NewEntity[], given?: readonly Given[]): Promise<Thing[]>
+  create(by: Caller, things: readonly NewEntity[], requested?: readonly RequestedId[]): Promise<Thing[]>
   find(thing: ThingId): Promise<{ readonly thing: Thing; readonly version: number } | undefined>
   /** The things that exist among these, in the order given. */
   findAll(things: readonly ThingId[]): Promise<Thing[]>
@@ -49,19 +49,19 @@ export interface Things {
   share(by: Actor, thing: ThingId, users: readonly UserId[], relations: readonly Relation[]): Promise<boolean>
   unshare(by: Actor, thing: ThingId, users: readonly UserId[], relations: readonly Relation[]): Promise<void>
   /** Replaces name and metadata. */
-  update(by: Actor, thing: ThingId, to: NewEntity, versions: Versions): Promise<ChangeOutcome>
+  update(by: Actor, thing: ThingId, to: NewEntity, versions: Versions): Promise<WriteOutcome>
   /**
    * Deletes the thing, its connections and every policy on it; when it resolves, its key is refused and its certificates are revoked.
    *
    * @param revoke of a caller whose open write is inside `Certificates.revoking` already
    * @throws HttpError `unavailable` while an authority elsewhere cannot revoke them; nothing is deleted then
    */
-  remove(by: Actor, thing: ThingId, versions: Versions, revoke?: RevokeIn): Promise<ChangeOutcome>
+  remove(by: Actor, thing: ThingId, versions: Versions, revoke?: RevokeIn): Promise<WriteOutcome>
   /**
    * Replaces the thing's key. The old one stays valid for `graceSeconds`; with 0 it is refused when this resolves. An older previous key ends
    * immediately.
    *
-   * @param given the new key; otherwise one is generated
+   * @param requestedKey the new key; otherwise one is generated
    * @throws HttpError `conflict` for a key that is in use
    */
   rotateKey(
@@ -69,7 +69,7 @@ export interface Things {
     thing: ThingId,
     graceSeconds: number,
     versions: Versions,
-    given?: string,
+    requestedKey?: string,
   ): Promise<{ readonly key: string; readonly version: number } | Unchanged>
 }
 
@@ -77,7 +77,7 @@ interface Parts {
   readonly database: Database
   readonly policies: Pick<PolicyStore, 'objects'>
   readonly writes: Writes
-  readonly keys: ThingKeys
+  readonly thingKeys: ThingKeys
   readonly certificates: Pick<Certificates, 'revoking'>
 }
 
@@ -102,7 +102,7 @@ const inUseSql = `
   UNION ALL SELECT FROM control_plane.things
   WHERE key_lookup = ANY(ARRAY(SELECT decode(lookup, 'hex') FROM unnest($2::text[]) AS lookup)) AND id <> ALL($1::uuid[])`
 /** Requests with given keys run one at a time while there are two master keys: each may use another master key, and no unique index covers both. */
-const lockGivenSql = `SELECT pg_advisory_xact_lock(hashtextextended('given thing keys', 0))::text`
+const lockRequestedKeysSql = `SELECT pg_advisory_xact_lock(hashtextextended('given thing keys', 0))::text`
 
 const columns = 'things.id, things.name, things.metadata, things.key_ciphertext'
 
@@ -142,16 +142,16 @@ type ThingRow = SqlRow & { id: ThingId; name: string; metadata: string | null; k
 type VersionRow = SqlRow & { version: number }
 type ListedRow = ThingRow & { total: bigint }
 
-export function openThings({ database, policies, writes, keys, certificates }: Parts): Things {
+export function openThings({ database, policies, writes, thingKeys, certificates }: Parts): Things {
   function toThing({ id, name, metadata, key_ciphertext }: ThingRow): Thing {
-    const key = keys.decrypt(id, key_ciphertext)
+    const key = thingKeys.decrypt(id, key_ciphertext)
     return metadata === null ? { id, name, key } : { id, name, key, metadata: parseJsonText(metadata) as Metadata }
   }
 
   /** @throws HttpError `conflict` if an id, or one of the keys under any master key, belongs to another thing */
-  async function refuseInUse(write: Write, ids: readonly ThingId[], given: readonly string[]): Promise<void> {
-    if (keys.masterKeyIds.length > 1) await write.query(lockGivenSql)
-    const lookups = given.flatMap(key => keys.lookups(key)).map(lookup => lookup.toString('hex'))
+  async function refuseInUse(write: Write, ids: readonly ThingId[], requestedKeys: readonly string[]): Promise<void> {
+    if (thingKeys.masterKeyIds.length > 1) await write.query(lockRequestedKeysSql)
+    const lookups = requestedKeys.flatMap(key => thingKeys.lookups(key)).map(lookup => lookup.toString('hex'))
     if ((await write.query(inUseSql, [ids, lookups])).length > 0) throw inUse()
   }
 
@@ -160,12 +160,12 @@ export function openThings({ database, policies, writes, keys, certificates }: P
     return (await database.query(sql, [thing])).length > 0
   }
 
-  async function change(
+  async function writeThing(
     by: Actor,
     thing: ThingId,
     action: 'thing.update' | 'thing.delete' | 'thing.rotate-key',
     work: (write: Write) => Promise<VersionRow[]>,
-  ): Promise<ChangeOutcome> {
+  ): Promise<WriteOutcome> {
     const [row] = await writes(by, async write => {
       const rows = await work(write)
       if (rows.length === 0) return rows
@@ -178,21 +178,21 @@ export function openThings({ database, policies, writes, keys, certificates }: P
   }
 
   return {
-    async create(by, things, given = []) {
+    async create(by, things, requested = []) {
       const created: Thing[] = []
       const rows = things.map(({ name, metadata }, index) => {
-        const { id: givenId, key: givenKey } = given[index] ?? {}
-        const id = givenId === undefined ? newThingId() : toThingId(givenId)
-        const { key, ciphertext, lookup } = keys.issue(id, givenKey)
+        const { id: requestedId, key: requestedKey } = requested[index] ?? {}
+        const id = requestedId === undefined ? newThingId() : toThingId(requestedId)
+        const { key, ciphertext, lookup } = thingKeys.issue(id, requestedKey)
         created.push({ id, name, key, ...(metadata === undefined ? {} : { metadata }) })
         const hex = { ciphertext: ciphertext.toString('hex'), lookup: lookup.toString('hex') }
         return { id, name, name_folded: foldedName(name), metadata, ...hex }
       })
-      const granted = created.flatMap(({ id }) => policiesOf(id, [by.user], ['read', 'write', 'delete']))
+      const granted = created.flatMap(({ id }) => thingPolicies(id, [by.user], ['read', 'write', 'delete']))
       const isMade = writes(by, async write => {
         await write.query(insertSql, [by.user, JSON.stringify(rows)])
-        const keysOf = created.map(({ key }) => key)
-        if (given.length > 0) await refuseInUse(write, idsOf(created), keysOf)
+        const createdKeys = created.map(({ key }) => key)
+        if (requested.length > 0) await refuseInUse(write, idsOf(created), createdKeys)
         await write.policies.add(granted, idsOf(created))
         write.note('thing.create', idsOf(created))
       })
@@ -237,7 +237,7 @@ export function openThings({ database, policies, writes, keys, certificates }: P
       return writes(by, async write => {
         if ((await write.query(lockSharedSql, [thing])).length === 0) return false
         if ((await write.query(lockUsersSql, [set])).length < set.length) return false
-        const added = await write.policies.add(policiesOf(thing, set, relations))
+        const added = await write.policies.add(thingPolicies(thing, set, relations))
         if (added.length > 0) write.note('thing.share', ...namedBy(thing, added))
         return true
       })
@@ -246,19 +246,19 @@ export function openThings({ database, policies, writes, keys, certificates }: P
     async unshare(by, thing, users, relations) {
       await writes(by, async write => {
         await write.query(lockSharedSql, [thing])
-        const removed = await write.policies.remove(policiesOf(thing, users, relations))
+        const removed = await write.policies.remove(thingPolicies(thing, users, relations))
         if (removed.length > 0) write.note('thing.unshare', ...namedBy(thing, removed))
       })
     },
 
     update(by, thing, { name, metadata }, versions) {
       const values = [thing, name, foldedName(name), metadata === undefined ? null : JSON.stringify(metadata), versions ?? null]
-      return change(by, thing, 'thing.update', write => write.query(updateSql, values))
+      return writeThing(by, thing, 'thing.update', write => write.query(updateSql, values))
     },
 
-    remove(by, thing, versions, given) {
-      const removeIn = (revoke: RevokeIn): Promise<ChangeOutcome> =>
-        change(by, thing, 'thing.delete', async write => {
+    remove(by, thing, versions, outerRevoke) {
+      const removeIn = (revoke: RevokeIn): Promise<WriteOutcome> =>
+        writeThing(by, thing, 'thing.delete', async write => {
           // The lock comes first: a request that shares the thing, or issues a certificate for it, waits and then finds it gone.
           const rows = await write.query<VersionRow>(lockRemovedSql, [thing, versions ?? null])
           if (rows.length === 0) return []
@@ -267,20 +267,20 @@ export function openThings({ database, policies, writes, keys, certificates }: P
           await write.policies.removeAll({ object: thing })
           return rows
         })
-      return given === undefined ? certificates.revoking(by, [thing], removeIn) : removeIn(given)
+      return outerRevoke === undefined ? certificates.revoking(by, [thing], removeIn) : removeIn(outerRevoke)
     },
 
-    async rotateKey(by, thing, graceSeconds, versions, given) {
-      const { key, ciphertext, lookup } = keys.issue(thing, given)
+    async rotateKey(by, thing, graceSeconds, versions, requestedKey) {
+      const { key, ciphertext, lookup } = thingKeys.issue(thing, requestedKey)
       const values = [thing, ciphertext, lookup, graceSeconds, versions ?? null]
       const work = async (write: Write): Promise<VersionRow[]> => {
         // Checked before the rotation, so that the thing's own key counts as in use too.
-        if (given !== undefined) await refuseInUse(write, [], [given])
+        if (requestedKey !== undefined) await refuseInUse(write, [], [requestedKey])
         const rotated = await write.query<VersionRow>(rotateSql, values)
-        if (given !== undefined) await refuseInUse(write, [thing], [given])
+        if (requestedKey !== undefined) await refuseInUse(write, [thing], [requestedKey])
         return rotated
       }
-      const outcome = await change(by, thing, 'thing.rotate-key', work).catch(refuseUsed)
+      const outcome = await writeThing(by, thing, 'thing.rotate-key', work).catch(refuseUsed)
       return typeof outcome === 'string' ? outcome : { key, version: outcome.version }
     },
   }
@@ -288,6 +288,6 @@ export function openThings({ database, policies, writes, keys, certificates }: P
 
 const idsOf = (things: readonly Thing[]): ThingId[] => things.map(({ id }) => id)
 
-function policiesOf(object: ThingId, users: readonly UserId[], relations: readonly Relation[]): Policy[] {
+function thingPolicies(object: ThingId, users: readonly UserId[], relations: readonly Relation[]): Policy[] {
   return users.flatMap(subject => relations.map(relation => ({ subject, relation, object })))
 }

@@ -33,10 +33,10 @@ export function checkNewCredentials(credentials: Credentials): void {
 /** The faults for which a registration would refuse a body with these fields. */
 export function credentialFaults({ email, password }: Credentials): Fault[] {
   const faults: Fault[] = []
-  const ofEmail = emailFault(normaliseEmail(email))
-  if (ofEmail !== undefined) faults.push({ pointer: '/body/email', detail: ofEmail })
-  const ofPassword = passwordFault(password)
-  if (ofPassword !== undefined) faults.push({ pointer: '/body/password', detail: ofPassword })
+  const faultInEmail = emailFault(normaliseEmail(email))
+  if (faultInEmail !== undefined) faults.push({ pointer: '/body/email', detail: faultInEmail })
+  const faultInPassword = passwordFault(password)
+  if (faultInPassword !== undefined) faults.push({ pointer: '/body/password', detail: faultInPassword })
   return faults
 }
 

@@ -56,7 +56,7 @@ const userSchema = Type.Object(
 )
 const needsToken = { tags: ['users'], security: tokenRequired }
 const params = Type.Object({ user: id })
-const ofUser = ['unauthenticated', 'forbidden', 'not_found'] as const
+const userCodes = ['unauthenticated', 'forbidden', 'not_found'] as const
 
 export const listUsersSchema = {
   ...needsToken,
@@ -94,7 +94,7 @@ export const viewUserSchema = {
   summary: 'View a user',
   description: 'For the user themselves and the administrator.',
   params,
-  response: { 200: userSchema, ...errorAnswers(...ofUser) },
+  response: { 200: userSchema, ...errorAnswers(...userCodes) },
 }
 
 export const updateUserSchema = {
@@ -130,7 +130,7 @@ export const resetPasswordSchema = {
   description: 'Only for the administrator. Ends all tokens of the user.',
   params,
   body: Type.Object({ password }, { title: 'PasswordReset' }),
-  response: { 204: emptyAnswer('Set.'), ...errorAnswers(...bodyCodes, ...ofUser, 'too_many_requests') },
+  response: { 204: emptyAnswer('Set.'), ...errorAnswers(...bodyCodes, ...userCodes, 'too_many_requests') },
 }
 
 export const disableUserSchema = {
@@ -141,5 +141,5 @@ export const disableUserSchema = {
     'Only for the administrator, and not on themselves. Once this is answered, a disabled user cannot sign in, their tokens are refused, and their things can neither publish nor read.',
   params,
   body: Type.Object({ disabled: Type.Boolean({ examples: [true] }) }, { title: 'UserState' }),
-  response: { 204: emptyAnswer('The user is disabled or enabled.'), ...errorAnswers(...bodyCodes, ...ofUser, 'conflict') },
+  response: { 204: emptyAnswer('The user is disabled or enabled.'), ...errorAnswers(...bodyCodes, ...userCodes, 'conflict') },
 }

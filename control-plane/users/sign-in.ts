@@ -26,24 +26,24 @@ export function openSignIn({ users, failedAttempts, passwordQueue }: Parts): Sig
   return async (credentials, address) => {
     const account = normaliseEmail(credentials.email)
     const network = networkOf(address)
-    const ofAddress = failedAttempts.keyOf('sign-in', account, network)
-    const ofAccount = failedAttempts.keyOf('sign-in', account)
+    const addressKey = failedAttempts.keyOf('sign-in', account, network)
+    const accountKey = failedAttempts.keyOf('sign-in', account)
 
     function refuseLimited(): void {
-      const leftMs = failedAttempts.limitedMs(ofAddress)
+      const leftMs = failedAttempts.limitedMs(addressKey)
       if (leftMs === 0) return
       const detail = 'too many failed sign-ins to this account from this address: wait before the next attempt'
       throw new HttpError('too_many_requests', detail, { retryAfterSeconds: Math.ceil(leftMs / 1000) })
     }
 
     refuseLimited()
-    const [failures, accountFailures] = await failedAttempts.count([ofAddress, ofAccount])
+    const [failures, accountFailures] = await failedAttempts.count([addressKey, accountKey])
     refuseLimited()
     const attempt = async (): Promise<RecognisedUser | undefined> => {
       // Other attempts may have failed while this one waited.
       refuseLimited()
       const recognised = await users.recognise(credentials)
-      if (recognised === undefined) await failedAttempts.note([ofAddress, ofAccount])
+      if (recognised === undefined) await failedAttempts.note([addressKey, accountKey])
       return recognised
     }
     return passwordQueue.run({ account, address: network, failures: failures! }, attempt, delayMsOf(accountFailures!))

@@ -18,7 +18,7 @@ const rememberedMax = 10_000
  */
 export function openTokenVersions(database: Database): TokenVersions {
   const remembered = new Map<UserId, number>()
-  let changes = 0
+  let invalidations = 0
 
   /** The next query, which is sent after the answer to the previous one: so no answer is older than the call that gets it. */
   let waiting: { readonly users: Set<UserId>; readonly answer: Promise<ReadonlyMap<UserId, number>> } | undefined
@@ -48,10 +48,10 @@ export function openTokenVersions(database: Database): TokenVersions {
     async of(user) {
       const known = remembered.get(user)
       if (known !== undefined) return known
-      const changesBefore = changes
+      const invalidationsBefore = invalidations
       const version = await ask(user)
       // If a change came meanwhile, this answer may have the old version.
-      if (database.kind === 'embedded' && version !== undefined && changes === changesBefore) {
+      if (database.kind === 'embedded' && version !== undefined && invalidations === invalidationsBefore) {
         const oldest = remembered.keys().next()
         if (remembered.size >= rememberedMax && !oldest.done) remembered.delete(oldest.value)
         remembered.set(user, version)
@@ -59,7 +59,7 @@ export function openTokenVersions(database: Database): TokenVersions {
       return version
     },
     forget(user) {
-      changes++
+      invalidations++
       remembered.delete(user)
     },
   }

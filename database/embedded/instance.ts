@@ -49,14 +49,14 @@ export async function startInstance(folder: string): Promise<Instance> {
 
 /** Creates the database in a temporary folder beside its place, so that a killed start leaves either none or a complete one. */
 async function initialize(folder: string): Promise<void> {
-  const beside = `${folder}.initializing`
-  await rm(beside, { recursive: true, force: true })
+  const initializing = `${folder}.initializing`
+  await rm(initializing, { recursive: true, force: true })
   await mkdir(dirname(folder), { recursive: true, mode: 0o700 })
-  await mkdir(beside, { mode: 0o700 })
-  const instance = await start(beside)
+  await mkdir(initializing, { mode: 0o700 })
+  const instance = await start(initializing)
   await instance.close()
-  await syncTree(beside)
-  await rename(beside, folder)
+  await syncTree(initializing)
+  await rename(initializing, folder)
   await syncPath(dirname(folder))
 }
 

@@ -65,10 +65,10 @@ async function compile(): Promise<void> {
   spawnSync(process.execPath, ['deploy/image/health.ts'], { cwd: root })
   execFileSync(process.execPath, ['main.ts', '--version'], { cwd: root, stdio: 'inherit' })
   const [own] = readdirSync(cache)
-  const ofUser = join(cache, own!.replace(/-\d+$/, `-${user}`))
-  renameSync(join(cache, own!), ofUser)
+  const userFolder = join(cache, own!.replace(/-\d+$/, `-${user}`))
+  renameSync(join(cache, own!), userFolder)
   // Written for its owner alone, and read by the image's user.
-  for (const name of readdirSync(ofUser)) chmodSync(join(ofUser, name), 0o644)
+  for (const name of readdirSync(userFolder)) chmodSync(join(userFolder, name), 0o644)
 }
 
 function ended(thread: Worker): Promise<void> {

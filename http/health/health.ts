@@ -52,7 +52,7 @@ const Health = Type.Object(
 const Live = Type.Object({ status: Type.Enum(['pass', 'fail']) }, { title: 'Status' })
 
 const operation = { tags: ['operation'], security: [] }
-const ofHealth = { 'application/health+json': { schema: Health } }
+const healthContent = { 'application/health+json': { schema: Health } }
 /** The server itself also answers this while it stops. */
 const unavailable = errorAnswer('unavailable')
 const failing = Type.Union([Live, errorSchema], { examples: [{ status: 'fail' }] })
@@ -101,11 +101,11 @@ export function healthRoutes(app: HttpServer, options: HealthOptions): void {
         summary: 'Results of the health checks',
         response: {
           ...errorAnswers(),
-          200: { description: 'All checks pass.', content: ofHealth },
+          200: { description: 'All checks pass.', content: healthContent },
           503: {
             ...unavailable,
             description: 'A check fails, or the process is stopping.',
-            content: { ...unavailable.content, ...ofHealth },
+            content: { ...unavailable.content, ...healthContent },
           },
         },
       }

@@ -128,8 +128,8 @@ function faultIn(value: unknown, depth: number): Fault | undefined {
     return undefined
   }
   for (const key of Object.keys(value)) {
-    const ofKey = key === '__proto__' ? 'is not allowed as a name: choose another' : unstorable(key)
-    const found = faultHere(ofKey) ?? faultIn((value as Record<string, unknown>)[key], depth + 1)
+    const faultInKey = key === '__proto__' ? 'is not allowed as a name: choose another' : unstorable(key)
+    const found = faultHere(faultInKey) ?? faultIn((value as Record<string, unknown>)[key], depth + 1)
     if (found !== undefined) return { pointer: `/${pointerPart(key)}${found.pointer}`, detail: found.detail }
   }
   return undefined

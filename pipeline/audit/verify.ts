@@ -95,13 +95,13 @@ export async function verify({ reader, audit, writer, decoder, deadLettersOf, co
  */
 export function knownLog(logs: readonly AuditedLog[], { name, id }: Pick<TopicReader, 'name' | 'id'>, writer: string): AuditedLog {
   const named = logs.filter(log => log.name === name)
-  const ofTopic = named.filter(log => log.id === id)
-  const own = ofTopic.find(log => log.writer === writer)
+  const topicLogs = named.filter(log => log.id === id)
+  const own = topicLogs.find(log => log.writer === writer)
   // The only writer of a topic may have any name, unless it leaves messages to others.
-  const known = own ?? (ofTopic.length === 1 && ofTopic[0]!.contentTypes === undefined ? ofTopic[0] : undefined)
+  const known = own ?? (topicLogs.length === 1 && topicLogs[0]!.contentTypes === undefined ? topicLogs[0] : undefined)
   if (known !== undefined) return known
-  if (ofTopic.length > 0) {
-    const writers = ofTopic
+  if (topicLogs.length > 0) {
+    const writers = topicLogs
       .map(log => log.writer)
       .sort()
       .join(', ')

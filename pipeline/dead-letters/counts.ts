@@ -49,10 +49,11 @@ export function openDeadLetterCounts(reader: TopicReader, topicId: string): Dead
             if (parsed === undefined || (parsed.kind === 'letter' && !isOfTopic(parsed, topicId))) continue
             const { log, partition: of, offset } = parsed.original
             const key = log * 4096 + of
-            let ofPartition = open.get(key)
-            if (ofPartition === undefined) open.set(key, (ofPartition = new Map()))
-            if (parsed.kind === 'letter') add(ofPartition, offset, parsed.rule, positionKey(partition, cursor.message.offset))
-            else if (ofPartition.has(offset) && resolves(parsed.deadLetter, ofPartition.get(offset)!.position)) remove(ofPartition, offset)
+            let openInPartition = open.get(key)
+            if (openInPartition === undefined) open.set(key, (openInPartition = new Map()))
+            if (parsed.kind === 'letter') add(openInPartition, offset, parsed.rule, positionKey(partition, cursor.message.offset))
+            else if (openInPartition.has(offset) && resolves(parsed.deadLetter, openInPartition.get(offset)!.position))
+              remove(openInPartition, offset)
           }
           next.set(partition, chunk.to)
         }

@@ -41,7 +41,7 @@ export function openLaidOutCursor(cursor: RawCursor, { layout, topic, payloadByt
     message.offset = raw.offset
     message.payload = raw.payload
     message.protocol = raw.protocol
-    message.fault = raw.fault === undefined ? undefined : parts.faultBeside(placed)
+    message.fault = raw.fault === undefined ? undefined : parts.faultOutside(placed)
     message.channel = layout.channel === undefined ? raw.channel : firstText(layout.channel)
     if (message.channel === '' && layout.channel !== undefined) message.fault ??= notText ?? unparsed ?? noChannel(layout.channel)
     message.subtopic = layout.subtopic === undefined ? raw.subtopic : firstText(layout.subtopic)

@@ -177,15 +177,15 @@ export function* deadLettersOf(
     if (!(rejection.message >= 0 && rejection.message < messages.length)) throw unknownMessage(rejection)
     const at = messages.at[rejection.message]!
     const offset = messages.offset[rejection.message]!
-    const ofPartition = wanted.get(at)
-    if (ofPartition === undefined) wanted.set(at, new Map([[offset, rejection]]))
-    else if (!ofPartition.has(offset)) ofPartition.set(offset, rejection)
+    const partitionRejections = wanted.get(at)
+    if (partitionRejections === undefined) wanted.set(at, new Map([[offset, rejection]]))
+    else if (!partitionRejections.has(offset)) partitionRejections.set(offset, rejection)
   }
   for (const chunk of pending.chunks) {
-    const ofPartition = wanted.get(chunk.at)
-    if (ofPartition !== undefined) yield* deadLettersIn(chunk, ofPartition, stage)
+    const partitionRejections = wanted.get(chunk.at)
+    if (partitionRejections !== undefined) yield* deadLettersIn(chunk, partitionRejections, stage)
   }
-  for (const ofPartition of wanted.values()) for (const rejection of ofPartition.values()) throw unknownMessage(rejection)
+  for (const partitionRejections of wanted.values()) for (const rejection of partitionRejections.values()) throw unknownMessage(rejection)
 }
 
 function unknownMessage({ message, rule }: Rejection): SystemicError {

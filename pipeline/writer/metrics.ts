@@ -73,19 +73,19 @@ export function pipelineMetrics(registry: Registry, writer: string, topics: read
   )
   const bufferEvents = gauge(registry, 'buffer_events', 'Messages in flight between the log and the store.', component)
   const bufferBytes = gauge(registry, 'buffer_byte_size', 'Bytes of the messages in flight between the log and the store.', component)
-  const ofPartition = [...component, 'topic', 'partition']
+  const partitionLabels = [...component, 'topic', 'partition']
   const lagMessages = gauge(
     registry,
     'consumer_lag_messages',
     'Messages of a partition that are neither stored nor dead-lettered, as offsets up to the end of the log. Reported by the worker that has the partition.',
-    ofPartition,
+    partitionLabels,
     'max',
   )
   const lagSeconds = gauge(
     registry,
     'consumer_lag_seconds',
     'Age of the oldest message of a partition that is neither stored nor dead-lettered, by when it was created; 0 if none waits; an upper bound until that message is fetched.',
-    ofPartition,
+    partitionLabels,
     'max',
   )
   const lastWrite = gauge(

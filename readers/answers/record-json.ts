@@ -73,11 +73,11 @@ function openJson(rows: readonly Row[]): JsonBytes {
 
 function writeRows(json: JsonBytes, rows: readonly Row[], divider: number, keys: RecordKeys = 'capitals'): void {
   const parts = keyParts(keys)
-  const ofDocument = { created: `,"${keyName('created', keys)}":`, payload: `,"${keyName('payload', keys)}":` }
+  const documentKeys = { created: `,"${keyName('created', keys)}":`, payload: `,"${keyName('payload', keys)}":` }
   let above: Above | undefined
   for (const row of rows) {
     if (above !== undefined) json.bytes[json.at++] = divider
-    above = row.kind === 'senml' ? writeRecord(json, row, above, parts) : writeDocument(json, row, above, parts, ofDocument)
+    above = row.kind === 'senml' ? writeRecord(json, row, above, parts) : writeDocument(json, row, above, parts, documentKeys)
   }
 }
 

@@ -110,9 +110,9 @@ async function rowsOfSeries(session: Session, query: PageQuery, shown: readonly 
   const series = Map.groupBy(shown, ({ us }) => us)
   const rangesOf = (times: readonly number[]): RowRange[] =>
     [...new Set(times)].flatMap(us => {
-      const ofMicrosecond = series.get(us)!
-      if (ofMicrosecond.length > singlyMax) return [microsecond(us)]
-      return ofMicrosecond.map(({ tags }): RowRange => ({ ...microsecond(us), tags }))
+      const sameMicrosecond = series.get(us)!
+      if (sameMicrosecond.length > singlyMax) return [microsecond(us)]
+      return sameMicrosecond.map(({ tags }): RowRange => ({ ...microsecond(us), tags }))
     })
   const wanted = new Map(shown.map(({ key, us }) => [key, us]))
   const newest = new Map<string, Row>()
@@ -130,7 +130,7 @@ async function rowsOfSeries(session: Session, query: PageQuery, shown: readonly 
 }
 
 /** What the storage computes in addition to the number of records. */
-const beside: Readonly<Record<Aggregation, readonly StoreAggregate[]>> = {
+const storeAggregates: Readonly<Record<Aggregation, readonly StoreAggregate[]>> = {
   count: [],
   sum: ['sum'],
   avg: ['sum'],
@@ -147,7 +147,7 @@ export async function bucketsOf(session: Session, query: AggregateQuery, finder:
   const { whole } = boundsOf(query)
   if (isEmpty(whole)) return { groups: [], total: 0 }
   const { aggregation, offset, limit } = query
-  const sums = await sumsOf(session, query, finder, whole, ['count', ...beside[aggregation]])
+  const sums = await sumsOf(session, query, finder, whole, ['count', ...storeAggregates[aggregation]])
   const ordered = [...sums.values()].map(one => bucketOf(one, aggregation)).sort(bucketOrder(query.direction))
   let shown = ordered.slice(offset, offset + limit)
   if (aggregation === 'first' || aggregation === 'last') shown = await withEnds(session, query, finder, whole, shown, aggregation)

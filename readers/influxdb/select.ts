@@ -54,8 +54,8 @@ type SeriesOf = Pick<Filter, 'channel' | 'format'> & Partial<Pick<Filter, 'publi
 /** The filter always contains channel and measurement. */
 function pointsOf(bucket: string, filter: SeriesOf, range: RowRange, tags: SeriesTags = {}): string {
   const { channel, format, publisher, subtopic, name, unit } = filter
-  const ofSeries = tagged(channel, { publisher, subtopic, name, unit, ...tags })
-  return `${fluxFrom(bucket, nanosecondsOf(range))}${fluxOf([measurementOf(format)])}${ofSeries}`
+  const seriesFilter = tagged(channel, { publisher, subtopic, name, unit, ...tags })
+  return `${fluxFrom(bucket, nanosecondsOf(range))}${fluxOf([measurementOf(format)])}${seriesFilter}`
 }
 
 function tagged(channel: string, tags: Readonly<Record<string, string | undefined>>): string {

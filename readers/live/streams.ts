@@ -29,17 +29,22 @@ export function openStreams(access: AccessControl, { streamsMax, streamsEachMax 
   const open = new Set<Stream>()
   const rights = watchRights(access, logger)
   const what = 'live streams'
-  const ofReaders = openConcurrencyLimit({ max: streamsMax, eachMax: streamsEachMax, what })
+  const readerLimit = openConcurrencyLimit({ max: streamsMax, eachMax: streamsEachMax, what })
   // Users can create any number of things: without this limit one user's things could take all slots.
-  const ofUsers = openConcurrencyLimit({ max: streamsMax, eachMax: Math.ceil(streamsMax / 2), what, whose: 'of one user and their things' })
+  const userLimit = openConcurrencyLimit({
+    max: streamsMax,
+    eachMax: Math.ceil(streamsMax / 2),
+    what,
+    whose: 'of one user and their things',
+  })
   let closed = false
 
   return {
     reserve({ right: { publisher, owner } }) {
       if (closed) throw new HttpError('unavailable', 'this process is stopping: retry')
-      const leaveReader = ofReaders.take(publisher ?? owner)
+      const leaveReader = readerLimit.take(publisher ?? owner)
       try {
-        const leaveUser = ofUsers.take(owner)
+        const leaveUser = userLimit.take(owner)
         return () => {
           leaveReader()
           leaveUser()

@@ -57,8 +57,8 @@ export function conditionsOf(filter: Filter): Conditions | undefined {
   if (boolValue !== undefined) conditions['boolValue'] = { $eq: boolValue }
   if (stringValue !== undefined) conditions['stringValue'] = { $eq: stringValue }
   if (dataValue !== undefined) conditions['dataValue'] = { $eq: dataValue }
-  const ofPayload = payload.map(payloadCondition).filter(one => one !== undefined)
-  return ofPayload.length === 0 ? conditions : { ...conditions, $and: ofPayload }
+  const payloadConditions = payload.map(payloadCondition).filter(one => one !== undefined)
+  return payloadConditions.length === 0 ? conditions : { ...conditions, $and: payloadConditions }
 }
 
 /** undefined if no row can have a time within the bounds. */

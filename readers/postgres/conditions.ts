@@ -56,12 +56,15 @@ const comparators: Readonly<Record<Comparator, string>> = { eq: '=', lt: '<', le
 /** The first condition is always on the channel. */
 export function conditionsOf(filter: Filter, source: Source, statement: StatementText): string[] {
   const { channel, publisher, subtopic, protocol, fromNs, toNs, name, unit, value, boolValue, stringValue, dataValue, payload } = filter
-  const ofChannel = `${statement.value(channel)}::text`
-  const conditions = [`m.channel = ${ofChannel}`]
+  const channelValue = `${statement.value(channel)}::text`
+  const conditions = [`m.channel = ${channelValue}`]
   if (publisher !== undefined) {
-    const ofPublisher = `${statement.value(publisher)}::text`
+    const publisherValue = `${statement.value(publisher)}::text`
     // First the expression that is indexed, then the exact condition.
-    conditions.push(`${publisherKey('m.publisher', 'm.channel')} = ${publisherKey(ofPublisher, ofChannel)}`, `m.publisher = ${ofPublisher}`)
+    conditions.push(
+      `${publisherKey('m.publisher', 'm.channel')} = ${publisherKey(publisherValue, channelValue)}`,
+      `m.publisher = ${publisherValue}`,
+    )
   }
   if (fromNs !== undefined) conditions.push(`m.${source.time} >= ${timestamp(fromNs, source, statement)}`)
   if (toNs !== undefined) conditions.push(`m.${source.time} < ${timestamp(toNs, source, statement)}`)

@@ -129,16 +129,16 @@ export function embeddedQueries(run: Run, rowsMax = Number.POSITIVE_INFINITY): Q
       const rows: Row[] = []
       let { offset } = query
       await walk(after === undefined ? query : notBefore(query, after, table), direction, table, signal, async piece => {
-        const ofPiece = { ...query, fromNs: piece.fromNs, toNs: piece.toNs }
+        const pieceQuery = { ...query, fromNs: piece.fromNs, toNs: piece.toNs }
         if (offset > 0) {
-          const [counted] = await runPiece<{ total: bigint }>(selectCount(ofPiece, table, offset), signal)
+          const [counted] = await runPiece<{ total: bigint }>(selectCount(pieceQuery, table, offset), signal)
           const passed = Number(counted!.total)
           if (passed <= offset) {
             offset -= passed
             return true
           }
         }
-        rows.push(...(await readPart(runPiece, { ...ofPiece, offset, limit: query.limit - rows.length })))
+        rows.push(...(await readPart(runPiece, { ...pieceQuery, offset, limit: query.limit - rows.length })))
         offset = 0
         return rows.length < query.limit
       })
@@ -178,8 +178,8 @@ export function embeddedQueries(run: Run, rowsMax = Number.POSITIVE_INFINITY): Q
     async aggregate(query, signal) {
       const buckets = mergeBuckets(query)
       const add = async ({ fromNs, toNs }: Filter): Promise<boolean> => {
-        const ofPiece: AggregateQuery = { ...query, fromNs, toNs }
-        buckets.add(await found<BucketColumns>(selectPieceBuckets(ofPiece, groupsMax), signal))
+        const pieceQuery: AggregateQuery = { ...query, fromNs, toNs }
+        buckets.add(await found<BucketColumns>(selectPieceBuckets(pieceQuery, groupsMax), signal))
         return true
       }
       await walk(query, query.direction, undefined, signal, add, true)

@@ -132,9 +132,9 @@ export function selectBuckets(query: AggregateQuery, groupsMax: number): Stateme
   const { grouped, valued } = groupedBy(query, groupsMax, statement)
   const order = bucketOrder(query)
   const page = `SELECT * FROM grouped AS g ORDER BY ${order} LIMIT ${statement.value(query.limit)} OFFSET ${statement.value(query.offset)}`
-  const [ofPage, groups] = valued === undefined ? ['', page] : [`, page AS MATERIALIZED (${page})`, valued('page')]
+  const [pageClause, groups] = valued === undefined ? ['', page] : [`, page AS MATERIALIZED (${page})`, valued('page')]
   return statement.finish(
-    `WITH grouped AS MATERIALIZED (${grouped}), counted AS (SELECT count(*) AS total FROM grouped)${ofPage}
+    `WITH grouped AS MATERIALIZED (${grouped}), counted AS (SELECT count(*) AS total FROM grouped)${pageClause}
      SELECT counted.total, ${bucketKeys}, ${valueColumns(query.aggregation)} FROM counted LEFT JOIN LATERAL (${groups}) AS g ON true ORDER BY ${order}`,
   )
 }

@@ -8,7 +8,7 @@ import { factOf, openOutages } from '../../config/outage.ts'
 import { aborted, openWhenThere, type ProcessScope, runProcess } from '../../config/run-process.ts'
 import { parseMasterKeys } from '../../config/secrets.ts'
 import { consoleRoutes, readConsolePage } from '../../console/console.ts'
-import { changesChannel } from '../../control-plane/changes.ts'
+import { accessChangesChannel } from '../../control-plane/access-changes.ts'
 import { type ControlPlane, ControlPlaneStartError, prepareControlPlane, type UnstartedControlPlane } from '../../control-plane/index.ts'
 import { openFeed } from '../../control-plane/internal/feed.ts'
 import { internalRoutes } from '../../control-plane/internal/routes.ts'
@@ -67,7 +67,7 @@ async function serve(options: ApiOptions, version: string, logger: Logger, { sig
   const controlPlane = prepareControlPlane({ database, masterKeys, options, logger, registry })
   closeLater(() => controlPlane.close())
   const feed = openFeed({
-    openNotifications: listener => openNotifications({ url: databaseUrl, applicationName, channel: changesChannel }, listener),
+    openNotifications: listener => openNotifications({ url: databaseUrl, applicationName, channel: accessChangesChannel }, listener),
     outage: outages.report('database'),
     logger,
   })

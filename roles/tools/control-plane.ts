@@ -8,8 +8,8 @@ import { ToolError } from '../../bin/streams.ts'
 import { type DataFolder, openDataFolder } from '../../config/data-folder.ts'
 import { type Logger, openLogger } from '../../config/logger.ts'
 import { type MasterKeys, parseMasterKeys, readSecretFile } from '../../config/secrets.ts'
+import { openAccessChanges } from '../../control-plane/access-changes.ts'
 import { openAuditLog } from '../../control-plane/audit/store.ts'
-import { openChanges } from '../../control-plane/changes.ts'
 import { assertUpToDate } from '../../control-plane/installation.ts'
 import type { ControlPlaneOptions } from '../../control-plane/options.ts'
 import type { PolicyStore } from '../../control-plane/policies/policy-store.ts'
@@ -134,5 +134,5 @@ async function inFolder<Result>(
 
 /** For commands that only add rights: processes with cached grants are not notified. */
 export function writesOf(database: Database, policies: PolicyStore, { options, logger }: ControlPlaneTarget): Writes {
-  return openWrites({ policies, audit: openAuditLog(database, options.audit), changes: openChanges(logger) })
+  return openWrites({ policies, audit: openAuditLog(database, options.audit), accessChanges: openAccessChanges(logger) })
 }

@@ -76,11 +76,11 @@ async function withPolicies<Result>(
 ): Promise<Result> {
   const { policies } = target.options
   if (policies.store === 'relational') return work(writesOf(database, openRelationalPolicies(database), target))
-  const elsewhere = openOpenFga(database, policies.openfga, target.logger)
+  const externalStore = openOpenFga(database, policies.openfga, target.logger)
   try {
-    return await work(writesOf(database, elsewhere, target))
+    return await work(writesOf(database, externalStore, target))
   } finally {
-    await elsewhere.close()
+    await externalStore.close()
   }
 }
 

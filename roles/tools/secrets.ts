@@ -151,7 +151,7 @@ const externalKeyWords = (keys: number): string =>
   `${keys === 1 ? 'the external key of a device' : `external keys of ${keys} devices`}, until ${keys === 1 ? 'it has fetched its configuration' : 'each has fetched its configuration'} or its mapping was requested again`
 
 function stateWords(state: RotationState): string {
-  const { masterKeyId, counts, isAuthorityLeft, configsLeft, externalKeysLeft, previous } = state
+  const { masterKeyId, counts, isAuthorityLeft, bootstrapConfigsLeft, externalKeysLeft, previous } = state
   const { things, until } = previous
   const first = [masterKeyId, `${counts.find(count => count.masterKeyId === masterKeyId)?.things ?? 0}`, 'the first, used for new data']
   const others = counts
@@ -159,9 +159,10 @@ function stateWords(state: RotationState): string {
     .map(count => [count.masterKeyId, `${count.things}`, 'to be re-encrypted'])
   const left = until === undefined ? '' : `in addition, ${previousWords(things)}, until ${until}\n`
   const authority = isAuthorityLeft ? 'in addition, the key of the certificate authority, to be re-encrypted\n' : ''
-  const configs = configsLeft === 0 ? '' : `in addition, secrets of ${configsLeft} bootstrap configurations, to be re-encrypted\n`
+  const bootstrapConfigs =
+    bootstrapConfigsLeft === 0 ? '' : `in addition, secrets of ${bootstrapConfigsLeft} bootstrap configurations, to be re-encrypted\n`
   const external = externalKeysLeft === 0 ? '' : `in addition, ${externalKeyWords(externalKeysLeft)}\n`
-  return table([['MASTER KEY', 'THING KEYS', ''], first, ...others]) + authority + configs + left + external
+  return table([['MASTER KEY', 'THING KEYS', ''], first, ...others]) + authority + bootstrapConfigs + left + external
 }
 
 /** RFC 3339 without fractions of a second, like the database's times. */

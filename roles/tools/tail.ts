@@ -261,7 +261,7 @@ export function laidOutMessage(fetched: FetchedMessage, laidOut: LaidOut): RawMe
         return givenText(lastOf(headers, Buffer.from(name).toString()))
       },
       timestampUs: () => Number(timestamp) * 1000,
-      faultBeside: placed => (message.fault !== undefined && !placed.has('channel') ? message.fault : undefined),
+      faultOutside: placed => (message.fault !== undefined && !placed.has('channel') ? message.fault : undefined),
     },
   }
   const cursor = openLaidOutCursor(single, laidOut)

@@ -35,10 +35,10 @@ export async function openHealth(
 ): Promise<void> {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
-  const ofProcessAndWorkers = { contentType: registry.contentType, metrics: async () => (await registry.metrics()) + (await metrics()) }
+  const combinedRegistry = { contentType: registry.contentType, metrics: async () => (await registry.metrics()) + (await metrics()) }
 
   const inside = createServer({ logger })
-  healthRoutes(inside, { version, checks, ready, registry: ofProcessAndWorkers })
+  healthRoutes(inside, { version, checks, ready, registry: combinedRegistry })
   const outside = createServer({ logger, ...http, tls: await readServerTls('http', http) })
   healthRoutes(outside, { version, checks, ready })
   closeLater(async () => void (await Promise.all([inside, outside].map(app => closeServer(app, requestDrainMsMax)))))

@@ -176,8 +176,8 @@ function noticeOnce(onNotice: ((sentence: string) => void) | undefined): (senten
 /** Includes days whose only rows are refused: a reader finds them empty. */
 function dayStatements(connection: Connection, days: readonly NotedDay[]): Statement[] {
   if (days.length === 0) return []
-  const ofChannel = `INSERT INTO ${connection.table('sluice_channel_days')} (channel, format, day) VALUES (?, ?, ?)`
-  const ofPublisher = `INSERT INTO ${connection.table('sluice_publisher_days')} (channel, publisher, format, day) VALUES (?, ?, ?, ?)`
+  const channelInsert = `INSERT INTO ${connection.table('sluice_channel_days')} (channel, format, day) VALUES (?, ?, ?)`
+  const publisherInsert = `INSERT INTO ${connection.table('sluice_publisher_days')} (channel, publisher, format, day) VALUES (?, ?, ?, ?)`
   const statements: Statement[] = []
   let last: NotedDay | undefined
   for (const noted of days) {
@@ -185,8 +185,8 @@ function dayStatements(connection: Connection, days: readonly NotedDay[]): State
     const bytes = dateBytes(day)
     // Skips most duplicates, since rows of one channel usually follow each other. The remaining ones do no harm.
     if (last?.channel !== channel || last.format !== format || last.day !== day)
-      statements.push({ query: ofChannel, params: [channel, format, bytes] })
-    statements.push({ query: ofPublisher, params: [channel, publisher, format, bytes] })
+      statements.push({ query: channelInsert, params: [channel, format, bytes] })
+    statements.push({ query: publisherInsert, params: [channel, publisher, format, bytes] })
     last = noted
   }
   return statements

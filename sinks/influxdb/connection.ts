@@ -171,16 +171,16 @@ export async function openConnection(
     },
     query(flux, signal) {
       const body = JSON.stringify({ query: flux, dialect: { annotations: ['datatype'], header: true } })
-      return answerOf(stream({ method: 'POST', path: '/api/v2/query', query: { org }, body, headers: ofJson, signal }))
+      return answerOf(stream({ method: 'POST', path: '/api/v2/query', query: { org }, body, headers: jsonHeaders, signal }))
     },
     async ask<Result>(method: Asked['method'], path: string, query: Readonly<Record<string, string>>, body?: object, signal?: AbortSignal) {
-      const sent = body === undefined ? {} : { body: JSON.stringify(body), headers: ofJson }
+      const sent = body === undefined ? {} : { body: JSON.stringify(body), headers: jsonHeaders }
       const text = await exchange({ method, path, query, ...sent, signal })
       return JSON.parse(text) as Result
     },
     async remove(bucket, times, predicate, signal) {
       const body = JSON.stringify({ ...times, predicate })
-      await exchange({ method: 'POST', path: '/api/v2/delete', query: { org, bucket }, body, headers: ofJson, signal })
+      await exchange({ method: 'POST', path: '/api/v2/delete', query: { org, bucket }, body, headers: jsonHeaders, signal })
     },
     async isAlive(signal) {
       const client = new Client(address.origin, asEach)
@@ -198,7 +198,7 @@ export async function openConnection(
   }
 }
 
-const ofJson = { 'content-type': 'application/json' }
+const jsonHeaders = { 'content-type': 'application/json' }
 
 /** Parses seconds or a date (RFC 9110 §10.2.3); returns milliseconds from now. */
 function retryAfterMs(header: string | readonly string[] | undefined): number | undefined {

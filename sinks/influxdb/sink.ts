@@ -254,10 +254,10 @@ async function rejectCulprits(encoded: EncodedBatch, culprits: readonly Culprit[
  */
 function rejectLines({ lines, rejected }: EncodedBatch, refused: readonly { readonly line: number; readonly fault: Fault }[]): void {
   const refusedOf = Map.groupBy(refused, ({ line }) => lines.message[line]!)
-  for (const [message, ofMessage] of refusedOf) {
+  for (const [message, refusedLines] of refusedOf) {
     if (rejected.has(message)) continue
-    const { line, fault } = ofMessage[0]!
-    const isPartial = countLines(lines, line) > ofMessage.length
+    const { line, fault } = refusedLines[0]!
+    const isPartial = countLines(lines, line) > refusedLines.length
     rejected.set(message, { message, record: lines.record[line]!, ...fault, ...(isPartial ? { partial: true } : {}) })
   }
 }

@@ -88,9 +88,9 @@ async function insertPiece(parts: InsertParts, piece: Piece, errors: Map<Encoded
     found = [{ index: 0, code: error.code, errmsg: error.message }]
   }
   if (found.length === 0) return
-  let ofTable = errors.get(target.table)
-  if (ofTable === undefined) errors.set(target.table, (ofTable = new Map()))
-  for (const one of found) ofTable.set(rows[one.index]!, one)
+  let tableErrors = errors.get(target.table)
+  if (tableErrors === undefined) errors.set(target.table, (tableErrors = new Map()))
+  for (const one of found) tableErrors.set(rows[one.index]!, one)
 }
 
 /** The documents of these rows, one after another. Copies them only if rows in between are left out. */
@@ -132,12 +132,12 @@ export async function outcomeOf(
   const inserted = new Set<number>()
   for (const target of targets) {
     const { table } = target
-    const ofTable = errors.get(table) ?? noErrors
-    const absent = await absentRows(connection, target, ofTable, signal)
+    const tableErrors = errors.get(table) ?? noErrors
+    const absent = await absentRows(connection, target, tableErrors, signal)
     for (let row = 0; row < table.rowMessage.length; row++) {
       const message = table.rowMessage[row]!
       if (leftOut.has(message)) continue
-      const error = ofTable.get(row)
+      const error = tableErrors.get(row)
       if (error === undefined) inserted.add(message)
       else if (!absent.has(row)) duplicates.add(message)
       else if (!rejections.has(message)) rejections.set(message, rejectionOf(table, row, message, error))

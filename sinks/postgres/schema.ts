@@ -129,13 +129,13 @@ async function attachMonth(transaction: Transaction, { table, start, end }: Mont
   )
   const [found] = await transaction.query<{ exists: boolean }>(`SELECT to_regclass('sluice.${table}') IS NOT NULL AS exists`)
   if (found?.exists === true) return false
-  const ofMonth = `time >= '${start}' AND time < '${end}'`
+  const inMonth = `time >= '${start}' AND time < '${end}'`
   const move = `
-    WITH moved AS (DELETE FROM sluice.messages_default WHERE ${ofMonth} RETURNING *)
+    WITH moved AS (DELETE FROM sluice.messages_default WHERE ${inMonth} RETURNING *)
       INSERT INTO sluice.${table} SELECT * FROM moved;`
   await transaction.execute(
     `SET LOCAL lock_timeout = ${lockTimeoutMs}; SET LOCAL statement_timeout = 0;
-     CREATE TABLE sluice.${table} (LIKE public.messages INCLUDING DEFAULTS INCLUDING CONSTRAINTS, CONSTRAINT of_month CHECK (${ofMonth}));
+     CREATE TABLE sluice.${table} (LIKE public.messages INCLUDING DEFAULTS INCLUDING CONSTRAINTS, CONSTRAINT of_month CHECK (${inMonth}));
      ${move}
      CREATE INDEX ${table}_channel_time ON sluice.${table} (channel, time DESC);
      CREATE INDEX ${table}_publisher_time ON sluice.${table} (${publisherKey()}, time DESC);

@@ -12,9 +12,9 @@ test('sluice --help names the tools, and each of them its commands', async () =>
   const help = (await outputOf(['--help'])).toString()
   for (const [tool, names] of Object.entries(commands)) {
     expect(help).toMatch(new RegExp(`^  ${tool} `, 'm'))
-    const ofTool = (await outputOf([tool, '--help'])).toString()
-    expect([...ofTool.matchAll(/^ {2}([a-z-]+) .*\[file\]/gm)].map(match => match[1])).toEqual(names)
-    expect((await outputOf(['help', tool])).toString()).toBe(ofTool)
+    const toolHelp = (await outputOf([tool, '--help'])).toString()
+    expect([...toolHelp.matchAll(/^ {2}([a-z-]+) .*\[file\]/gm)].map(match => match[1])).toEqual(names)
+    expect((await outputOf(['help', tool])).toString()).toBe(toolHelp)
   }
 })
 

@@ -195,7 +195,7 @@ test.each([
   writeFileSync(
     join(folder, 'commands.ts'),
     `import { getCompileCacheDir } from 'node:module'\nimport { Worker } from 'node:worker_threads'
-new Worker(${JSON.stringify(inThread)}, { eval: true }).once('message', ofThread => console.log(JSON.stringify([getCompileCacheDir() ?? 'none', ofThread])))`,
+new Worker(${JSON.stringify(inThread)}, { eval: true }).once('message', threadAnswer => console.log(JSON.stringify([getCompileCacheDir() ?? 'none', threadAnswer])))`,
   )
   const { NODE_COMPILE_CACHE: _given, ...environment } = process.env
   const caches = given.blocksUser ? blocked(folder) : join(folder, 'caches')

@@ -26,8 +26,9 @@ export function policyStoreConformance(open: () => Opened | Promise<Opened>): vo
       thing = newThingId()
       group = newGroupId()
     })
-    const add = (...policies: Policy[]): Promise<readonly Policy[]> => store.transaction((_, changes) => changes.add(policies))
-    const remove = (...policies: Policy[]): Promise<readonly Policy[]> => store.transaction((_, changes) => changes.remove(policies))
+    const add = (...policies: Policy[]): Promise<readonly Policy[]> => store.transaction((_, policyWriter) => policyWriter.add(policies))
+    const remove = (...policies: Policy[]): Promise<readonly Policy[]> =>
+      store.transaction((_, policyWriter) => policyWriter.remove(policies))
 
     test('without a policy everything is denied', async () => {
       for (const relation of relations) expect(await store.allows(user, relation, thing)).toBe(false)
@@ -83,29 +84,35 @@ export function policyStoreConformance(open: () => Opened | Promise<Opened>): vo
         { subject: other, relation: 'write', object: thing },
         { subject: membersOf(group), relation: 'read', object: thing },
       ]
-      const elsewhere: Policy = { subject: membersOf(group), relation: 'delete', object: newThingId() }
-      await add(...policies, elsewhere)
-      await store.transaction((_, changes) => changes.removeAll({ object: thing }))
+      const onOther: Policy = { subject: membersOf(group), relation: 'delete', object: newThingId() }
+      await add(...policies, onOther)
+      await store.transaction((_, policyWriter) => policyWriter.removeAll({ object: thing }))
       expect(await store.list({ object: thing })).toEqual([])
-      expect(await store.list({ subject: membersOf(group) })).toEqual([elsewhere])
-      await store.transaction((_, changes) => changes.removeAll({ subject: membersOf(group) }))
-      expect(await store.list({ object: elsewhere.object })).toEqual([])
-      await store.transaction((_, changes) => changes.removeAll({ object: thing }))
+      expect(await store.list({ subject: membersOf(group) })).toEqual([onOther])
+      await store.transaction((_, policyWriter) => policyWriter.removeAll({ subject: membersOf(group) }))
+      expect(await store.list({ object: onOther.object })).toEqual([])
+      await store.transaction((_, policyWriter) => policyWriter.removeAll({ object: thing }))
     })
 
     test('the objects of a subject are those on which it has the relation, directly, through groups, and as everyone does', async () => {
-      const [own, ofGroup, ofAll, written, ofOther] = Array.from({ length: 5 }, newThingId) as [ThingId, ThingId, ThingId, ThingId, ThingId]
+      const [own, throughGroup, forEveryone, written, others] = Array.from({ length: 5 }, newThingId) as [
+        ThingId,
+        ThingId,
+        ThingId,
+        ThingId,
+        ThingId,
+      ]
       await add(
         { subject: user, relation: 'read', object: own },
-        { subject: membersOf(group), relation: 'read', object: ofGroup },
+        { subject: membersOf(group), relation: 'read', object: throughGroup },
         { subject: user, relation: 'member', object: group },
-        { subject: '*', relation: 'read', object: ofAll },
+        { subject: '*', relation: 'read', object: forEveryone },
         { subject: user, relation: 'write', object: written },
-        { subject: other, relation: 'read', object: ofOther },
+        { subject: other, relation: 'read', object: others },
       )
       const found = await store.objects(user, 'read')
-      expect(found).toEqual(expect.arrayContaining([own, ofGroup, ofAll]))
-      for (const object of [written, ofOther]) expect(found).not.toContain(object)
+      expect(found).toEqual(expect.arrayContaining([own, throughGroup, forEveryone]))
+      for (const object of [written, others]) expect(found).not.toContain(object)
     })
 
     test('more than a hundred policies can be added, listed and removed together', async () => {
@@ -119,9 +126,9 @@ export function policyStoreConformance(open: () => Opened | Promise<Opened>): vo
     test('a failed transaction changes no policies', async () => {
       const kept: Policy = { subject: user, relation: 'read', object: thing }
       await add(kept)
-      const failed = store.transaction(async (_, changes) => {
-        await changes.add([{ subject: other, relation: 'read', object: thing }])
-        await changes.remove([kept])
+      const failed = store.transaction(async (_, policyWriter) => {
+        await policyWriter.add([{ subject: other, relation: 'read', object: thing }])
+        await policyWriter.remove([kept])
         throw new Error('aborted')
       })
       await expect(failed).rejects.toThrow('aborted')

@@ -134,15 +134,15 @@ export function sourceConformance(name: string, open: () => Promise<SourceUnderT
         })
         // The envelope's headers and the sender's may be in either order, each in its own.
         const headers = cursor.headers()
-        const [ofEnvelope, ofSender] = [true, false].map(is => headers.filter(({ key }) => envelopeHeaderNames.has(key) === is))
-        expect(ofEnvelope).toEqual([
+        const [envelopeHeaders, senderHeaders] = [true, false].map(is => headers.filter(({ key }) => envelopeHeaderNames.has(key) === is))
+        expect(envelopeHeaders).toEqual([
           { key: 'subtopic', value: 'room.temperature' },
           { key: 'publisher', value: 't1' },
           { key: 'protocol', value: 'http' },
           { key: 'created', value: '1700000000000001002' },
           { key: 'content-type', value: 'application/senml+json' },
         ])
-        expect(ofSender!.map(({ key, value }) => ({ key, value: value instanceof Uint8Array ? Buffer.from(value) : value }))).toEqual([
+        expect(senderHeaders!.map(({ key, value }) => ({ key, value: value instanceof Uint8Array ? Buffer.from(value) : value }))).toEqual([
           { key: 'trace', value: '7' },
           { key: 'trace', value: Buffer.of(0xff, 0) },
           { key: 'mark', value: null },

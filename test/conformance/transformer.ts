@@ -60,9 +60,9 @@ export function transformerConformance(name: string, open: () => TransformerUnde
         expect(batch.rowCount).toBeGreaterThan(before)
         expect(batch.messages.outcome[message]).toBe(Outcome.stored)
         for (const columns of [batch.records, batch.documents]) {
-          const ofMessage = columns.message.slice(0, columns.length).filter(each => each === message)
-          expect(new Set(columns.index.slice(columns.length - ofMessage.length, columns.length)).size, 'an index is given once').toBe(
-            ofMessage.length,
+          const messageRows = columns.message.slice(0, columns.length).filter(each => each === message)
+          expect(new Set(columns.index.slice(columns.length - messageRows.length, columns.length)).size, 'an index is given once').toBe(
+            messageRows.length,
           )
         }
       }

@@ -231,7 +231,9 @@ describeOnDatabases('start', database => {
     await plane.ensureAdministrator(credentials)
     const policies = openRelationalPolicies(database())
     const [user] = await database().query<{ id: string }>('SELECT id FROM control_plane.users')
-    await policies.transaction((_, changes) => changes.remove([{ subject: user!.id as never, relation: 'member', object: 'authorities' }]))
+    await policies.transaction((_, policyWriter) =>
+      policyWriter.remove([{ subject: user!.id as never, relation: 'member', object: 'authorities' }]),
+    )
     await expect(plane.ensureAdministrator(credentials)).rejects.toThrow(/belongs to a plain user/)
     expect(await plane.hasAdministrator()).toBe(false)
   })

@@ -66,8 +66,8 @@ export function planOf(database: Database, statement: Statement, planned: Planne
 /** Runs a SELECT. @returns how many rows the scans of a table read */
 export async function rowsRead(database: Database, statement: Statement, planned: PlannedFor, table: string): Promise<number> {
   const rowsOf = (plan: Plan): number => {
-    const ofLoop = plan['Actual Rows']! + (plan['Rows Removed by Filter'] ?? 0)
-    const own = plan['Relation Name'] === table ? ofLoop * plan['Actual Loops']! : 0
+    const rowsPerLoop = plan['Actual Rows']! + (plan['Rows Removed by Filter'] ?? 0)
+    const own = plan['Relation Name'] === table ? rowsPerLoop * plan['Actual Loops']! : 0
     return (plan.Plans ?? []).reduce((sum, below) => sum + rowsOf(below), own)
   }
   return rowsOf(await explain(database, statement, planned, 'ANALYZE, '))

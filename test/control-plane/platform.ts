@@ -8,9 +8,9 @@ import { createLogger, type Logger } from '../../config/logger.ts'
 import { type OutageReport, openOutage } from '../../config/outage.ts'
 import { deriveKey, type MasterKeys } from '../../config/secrets.ts'
 import { type FailedAttempts, openFailedAttempts } from '../../control-plane/access/failed-attempts.ts'
+import { type AccessChanges, openAccessChanges } from '../../control-plane/access-changes.ts'
 import { openAuditLog } from '../../control-plane/audit/store.ts'
 import type { CertificatesOptions } from '../../control-plane/certificates/options.ts'
-import { type Changes, openChanges } from '../../control-plane/changes.ts'
 import { type ControlPlane, openControlPlane } from '../../control-plane/index.ts'
 import { migrations } from '../../control-plane/installation.ts'
 import type { ControlPlaneOptions } from '../../control-plane/options.ts'
@@ -104,9 +104,9 @@ export async function failedSignIns(database: Database, ...what: string[]): Prom
 
 const signInFailures = (database: Database): FailedAttempts => openFailedAttempts(database, deriveKey(masterKey, 'failed-attempts'))
 
-/** For stores that are opened alone. @param changes announces ended accesses */
-export function writesOn(database: Database, changes: Changes = openChanges(recordingLogger().logger)): Writes {
-  return openWrites({ policies: openRelationalPolicies(database), audit: openAuditLog(database, { retentionDays: 365 }), changes })
+/** For stores that are opened alone. @param accessChanges announces ended accesses */
+export function writesOn(database: Database, accessChanges: AccessChanges = openAccessChanges(recordingLogger().logger)): Writes {
+  return openWrites({ policies: openRelationalPolicies(database), audit: openAuditLog(database, { retentionDays: 365 }), accessChanges })
 }
 
 /** For a client of the platform. */

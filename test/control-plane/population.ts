@@ -174,8 +174,8 @@ export async function settle(database: Database): Promise<void> {
 }
 
 /** Gives each thing a key that the master key decrypts, for lists and views. */
-export async function giveKeys(database: Database, keys: ThingKeys, things: readonly ThingId[]): Promise<void> {
-  const hex = things.map(thing => keys.issue(thing).ciphertext.toString('hex'))
+export async function giveKeys(database: Database, thingKeys: ThingKeys, things: readonly ThingId[]): Promise<void> {
+  const hex = things.map(thing => thingKeys.issue(thing).ciphertext.toString('hex'))
   const sql = `UPDATE control_plane.things SET key_ciphertext = decode(hex, 'hex')
     FROM ROWS FROM (unnest($1::uuid[]), unnest($2::text[])) AS given (thing, hex) WHERE things.id = given.thing`
   await database.query(sql, [things, hex])

@@ -2,8 +2,8 @@
 
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { newGroupId, newThingId } from '../../control-plane/ids.ts'
+import { openPolicyAdministration } from '../../control-plane/policies/administration.ts'
 import { openRelationalPolicies } from '../../control-plane/policies/relational.ts'
-import { openPolicies } from '../../control-plane/policies/store.ts'
 import type { Database } from '../../database/database.ts'
 import { openServer } from '../../database/server.ts'
 import { describeWithPostgres } from '../servers/postgres.ts'
@@ -60,8 +60,8 @@ describeWithPostgres('long searches', postgres => {
     const [subject, thing] = [id as never, newThingId()]
     // In the order of the search: the last one leads to the object.
     const groups = Array.from({ length: 20 }, () => newGroupId()).sort()
-    await relational.transaction((_, changes) =>
-      changes.add([
+    await relational.transaction((_, policyWriter) =>
+      policyWriter.add([
         ...groups.map(object => ({ subject, relation: 'member', object }) as const),
         ...groups.slice(-1).map(group => ({ subject: `${group}#member`, relation: 'read', object: thing }) as const),
       ]),
@@ -75,7 +75,7 @@ describeWithPostgres('long searches', postgres => {
     }
     vi.useFakeTimers({ toFake: ['Date'] })
     onTestFinished(() => void vi.useRealTimers())
-    expect(await openPolicies(relational, writesOn(database)).path(subject, 'read', thing)).toHaveLength(2)
-    expect(await openPolicies(slow, writesOn(database)).path(subject, 'read', thing)).toBeUndefined()
+    expect(await openPolicyAdministration(relational, writesOn(database)).path(subject, 'read', thing)).toHaveLength(2)
+    expect(await openPolicyAdministration(slow, writesOn(database)).path(subject, 'read', thing)).toBeUndefined()
   })
 })

@@ -139,7 +139,7 @@ describe('the check', () => {
     ]),
   )('finds %s', async (_, damage) => {
     const database = await openEmbedded({ folder: await damagedBy(damage), upkeepIntervalMs: 0 })
-    expect((await failureOf(checkIntegrity(database))).message).toMatch(ofPlants())
+    expect((await failureOf(checkIntegrity(database))).message).toMatch(namesPlants())
     await database.close()
   })
 
@@ -151,13 +151,13 @@ describe('the check', () => {
     await database.close()
     await cp(join(good.path, files[file]), join(folder, files[file]), { force: true })
     const again = await openEmbedded({ folder, upkeepIntervalMs: 0 })
-    expect((await failureOf(checkIntegrity(again))).message).toMatch(ofPlants())
+    expect((await failureOf(checkIntegrity(again))).message).toMatch(namesPlants())
     await again.close()
   })
 })
 
 /** PostgreSQL names a relation, or its file if it cannot read that. */
-const ofPlants = (): RegExp => new RegExp(`plants|${files.table}|${files.key}|${files.json}`)
+const namesPlants = (): RegExp => new RegExp(`plants|${files.table}|${files.key}|${files.json}`)
 
 function eachLog(damage: (path: string) => void): (folder: string) => void {
   return folder => {

@@ -18,7 +18,7 @@ import { addressOf, deployFolder, makeSecrets, networksOf, readCompose, roleOf, 
 const compose = readCompose()
 const { services } = compose
 const names = Object.keys(services)
-const ofRoles = Object.entries(services).flatMap(([name, service]) => {
+const roleServices = Object.entries(services).flatMap(([name, service]) => {
   const role = roleOf(service)
   return role === undefined ? [] : [{ name, role, service }]
 })
@@ -48,7 +48,7 @@ test('without a profile it is the relational set; a store comes with its writer 
   expect(startedWith().sort()).toEqual([...relational, ...around].sort())
   expect(startedWith('document').sort()).toEqual([...relational, ...around, 'mongodb', 'writer-document', 'reader-document'].sort())
   expect(startedWith('all').sort()).toEqual(names.filter(name => name !== 'demo').sort())
-  expect(ofRoles.map(({ role }) => role).sort()).toEqual([...Object.keys(roles).filter(role => role !== 'up'), 'ingest'].sort())
+  expect(roleServices.map(({ role }) => role).sort()).toEqual([...Object.keys(roles).filter(role => role !== 'up'), 'ingest'].sort())
 })
 
 test('without secrets it says how to make them', () => {
@@ -80,7 +80,7 @@ test('a service starts when those that it needs are healthy, which its profiles 
       }
     }
   }
-  expect(ofRoles.flatMap(({ role, service }) => (Object.keys(service.depends_on!).length === 0 ? [role] : []))).toEqual([])
+  expect(roleServices.flatMap(({ role, service }) => (Object.keys(service.depends_on!).length === 0 ? [role] : []))).toEqual([])
 })
 
 describe('secrets.sh', () => {
@@ -125,7 +125,7 @@ describe('a role', () => {
   })
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-  test.each(ofRoles)('$name takes each of its variables, and their values', async ({ role, service }) => {
+  test.each(roleServices)('$name takes each of its variables, and their values', async ({ role, service }) => {
     const { schema, load, fileVariable } = await roles[role]!()
     const environment = service.environment ?? {}
     const known = [...variablesOf(schema), fileVariable]
@@ -135,12 +135,12 @@ describe('a role', () => {
       return [variable, join(secrets, secretsOf(service).get(value) ?? `${value} is not mounted`)] as const
     })
     // The image's own, of deploy/Dockerfile.
-    const ofImage = { SVC_HTTP_HOST: '0.0.0.0', SVC_INTERNAL_LISTEN: '0.0.0.0:9080' }
-    expect(() => load({ environment: { ...ofImage, ...Object.fromEntries(read) } })).not.toThrow()
+    const imageEnvironment = { SVC_HTTP_HOST: '0.0.0.0', SVC_INTERNAL_LISTEN: '0.0.0.0:9080' }
+    expect(() => load({ environment: { ...imageEnvironment, ...Object.fromEntries(read) } })).not.toThrow()
     expect(Object.keys(environment).filter(variable => variable.endsWith('_FILE'))).toHaveLength(service.secrets?.length ?? 0)
   })
 
-  test.each(ofRoles)('$name shares a network with each server that its variables name', ({ name, service }) => {
+  test.each(roleServices)('$name shares a network with each server that its variables name', ({ name, service }) => {
     const files = [...secretsOf(service).values()].map(secret => readFileSync(join(secrets, secret), 'utf8'))
     const texts = [...Object.values(service.environment ?? {}), ...files].join(' ')
     const asked = names.filter(other => new RegExp(`\\b${other}(?=[:/])`).test(texts) && other !== name)
@@ -180,14 +180,14 @@ test('the front reaches no store and no Kafka, and nothing else is published', (
 test('nginx has the address that the roles trust, and names services at their fixed addresses', () => {
   const addresses = names.flatMap(name => addressOf(services[name]!) ?? [])
   expect(new Set(addresses).size).toBe(addresses.length)
-  for (const { service } of ofRoles) {
+  for (const { service } of roleServices) {
     const trusted = service.environment?.['SVC_HTTP_TRUSTED_PROXIES']
     if (networksOf(service).includes('front')) expect(trusted).toBe(addressOf(services['nginx']!))
   }
   const file = readFileSync(join(deployFolder, 'compose/nginx.conf'), 'utf8')
   const upstreams = [...file.matchAll(/^ {4}server ([\w-]+):(\d+);$/gm)].map(([, name, port]) => ({ name: name!, port }))
   expect(upstreams.map(({ name }) => name).sort()).toEqual(
-    ofRoles.flatMap(({ name, role }) => (role.startsWith('writer') ? [] : [name])).sort(),
+    roleServices.flatMap(({ name, role }) => (role.startsWith('writer') ? [] : [name])).sort(),
   )
   for (const { name, port } of upstreams) {
     expect([name, port]).toEqual([name, name.startsWith('reader') ? '9084' : '8080'])
@@ -202,7 +202,7 @@ test('Prometheus scrapes every role', () => {
     scrape_configs: [{ dns_sd_configs: [{ names: string[]; port: number }] }]
   }
   const [{ names: scraped, port }] = configs[0].dns_sd_configs
-  expect([...scraped].sort()).toEqual(ofRoles.map(({ name }) => name).sort())
+  expect([...scraped].sort()).toEqual(roleServices.map(({ name }) => name).sort())
   expect(port).toBe(9080)
   for (const name of scraped) expect(networksOf(services[name]!)).toContain('inside')
 })
@@ -231,11 +231,11 @@ describe('the dashboard of the platform', () => {
 
 /** The labels of each metric, also under the names of the parts of histograms. */
 function knownMetrics(): Map<string, readonly string[]> {
-  const ofProcess = new Registry()
-  collectDefaultMetrics({ register: ofProcess })
+  const processRegistry = new Registry()
+  collectDefaultMetrics({ register: processRegistry })
   const all = [
     ...metrics().map(({ metric }) => metric),
-    ...(ofProcess.getMetricsAsArray() as unknown as { name: string; type: string; labelNames: readonly string[] }[]),
+    ...(processRegistry.getMetricsAsArray() as unknown as { name: string; type: string; labelNames: readonly string[] }[]),
   ]
   return new Map(
     all.flatMap(({ name, type, labelNames }) =>

@@ -128,7 +128,7 @@ function hostsMapped(
   services: Readonly<Record<string, Service>>,
   addressIn: (name: string) => string,
 ): string {
-  const ofStores = text
+  const storesMapped = text
     .replaceAll('kafka:9092', kafka)
     .replaceAll('@postgres:5432', `@${postgres}`)
     .replaceAll('//cassandra/', `//${cassandra}/`)
@@ -136,7 +136,7 @@ function hostsMapped(
     .replaceAll(/[^/]*@mongodb:27017/g, mongodb)
   return Object.entries(services)
     .filter(([, service]) => networksOf(service).includes('front'))
-    .reduce((current, [name]) => current.replaceAll(new RegExp(`\\b${name}(?=:\\d)`, 'g'), addressIn(name)), ofStores)
+    .reduce((current, [name]) => current.replaceAll(new RegExp(`\\b${name}(?=:\\d)`, 'g'), addressIn(name)), storesMapped)
 }
 
 /** What deploy/Dockerfile sets. In a container all addresses are one. */

@@ -119,8 +119,8 @@ describe('values', () => {
     const valueAt = (path: string): unknown =>
       path.split('.').reduce((value: unknown, name) => (value as Values | undefined)?.[name], values)
     expect(used.filter(path => valueAt(path) === undefined)).toEqual([])
-    const ofRole = [...code.matchAll(/\.values\.(\w+)/g)].map(([, name]) => name!)
-    expect([...new Set(ofRole)].filter(name => !Object.hasOwn(values['api'] as Values, name))).toEqual([])
+    const roleValues = [...code.matchAll(/\.values\.(\w+)/g)].map(([, name]) => name!)
+    expect([...new Set(roleValues)].filter(name => !Object.hasOwn(values['api'] as Values, name))).toEqual([])
     expect([...new Set(used.map(path => path.split('.', 1)[0]!))].sort()).toEqual(Object.keys(values).sort())
   })
 })

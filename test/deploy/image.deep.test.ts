@@ -62,13 +62,13 @@ describeUnlessMissing('the image', missingBuildah(), () => {
         const store = await postgres.createDatabase()
         const log = { SVC_LOG_BROKERS: kafka.brokers.join(','), SVC_LOG_TOPIC: 'image', SVC_LOG_CREATE: 'true' }
         const listen = async (): Promise<Record<string, string>> => ({ SVC_HTTP_PORT: '0', SVC_INTERNAL_LISTEN: await internalAddress() })
-        const ofApi = await listen()
-        const api = await start(['api'], { ...apiEnvironment(await postgres.createDatabase()), ...ofApi })
+        const apiListens = await listen()
+        const api = await start(['api'], { ...apiEnvironment(await postgres.createDatabase()), ...apiListens })
         const control = { SVC_CONTROL_URL: api.internalUrl, SVC_CONTROL_TOKEN: token }
-        const ofOthers = [await listen(), await listen(), await listen()]
-        const ingest = await start(['ingest'], { ...control, ...log, ...ofOthers[0] })
-        const writer = spawnInside(['writer', 'relational'], { ...log, SVC_RELATIONAL_URL: store, ...ofOthers[1] })
-        const reader = await start(['reader', 'relational'], { ...control, SVC_RELATIONAL_URL: store, ...ofOthers[2] })
+        const othersListen = [await listen(), await listen(), await listen()]
+        const ingest = await start(['ingest'], { ...control, ...log, ...othersListen[0] })
+        const writer = spawnInside(['writer', 'relational'], { ...log, SVC_RELATIONAL_URL: store, ...othersListen[1] })
+        const reader = await start(['reader', 'relational'], { ...control, SVC_RELATIONAL_URL: store, ...othersListen[2] })
 
         const site = await makeSite(api.url)
         expect((await publish(ingest.url, site, [{ n: 'count', v: 7 }])).status).toBe(202)
@@ -77,7 +77,7 @@ describeUnlessMissing('the image', missingBuildah(), () => {
         const processes = [api.process, ingest.process, writer.child, reader.process]
         for (const [at, process] of processes.entries()) {
           const [program, ...words] = image.command(image.config.Healthcheck.Test.slice(1))
-          const asked = environmentOf([ofApi, ...ofOthers][at]!)
+          const asked = environmentOf([apiListens, ...othersListen][at]!)
           expect((await run(program!, words, { env: asked })).stdout).toMatch(/readyz: 200\n$/)
           process.kill('SIGTERM')
           expect(await once(process, 'exit')).toEqual([0, null])

@@ -70,7 +70,7 @@ async function writeKinds(folder: string, { definitions }: { definitions: Record
       for (const [, other] of JSON.stringify(definitions[name]).matchAll(/"#\/definitions\/([^"]+)"/g)) visit(other!)
     }
     visit(name)
-    const closed = Object.fromEntries([...used].map(name => [name, ofQuantity(name) ?? strict(definitions[name]!)]))
+    const closed = Object.fromEntries([...used].map(name => [name, quantitySchema(name) ?? strict(definitions[name]!)]))
     await writeFile(join(folder, fileOf(kind)), JSON.stringify({ $ref: `#/definitions/${name}`, definitions: closed }))
   }
 }
@@ -96,7 +96,7 @@ function fileOf({ group, version, kind }: Kind): string {
 }
 
 /** A quantity such as `500m` or `1`, which the API describes as a text. */
-function ofQuantity(name: string): object | undefined {
+function quantitySchema(name: string): object | undefined {
   return name.endsWith('.api.resource.Quantity') ? { type: ['string', 'number'] } : undefined
 }
 

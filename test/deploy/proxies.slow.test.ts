@@ -72,8 +72,8 @@ describe('behind a reverse proxy', () => {
         sent.on('error', () => undefined)
         return answer
       }
-      const ofDevice = (): Headers => ({ ...senml, authorization: site.device })
-      const ofOwner = (): Headers => ({ 'content-type': 'application/json', authorization: site.owner })
+      const deviceHeaders = (): Headers => ({ ...senml, authorization: site.device })
+      const ownerHeaders = (): Headers => ({ 'content-type': 'application/json', authorization: site.owner })
 
       test('a device publishes with its certificate, also in a resumed TLS session, and another one with its key', async () => {
         const device = openDevice(edge.port, site.channel, await issue())
@@ -110,14 +110,14 @@ describe('behind a reverse proxy', () => {
             if (received.includes('"Name":"live"')) resolve()
           }),
         )
-        expect((await send('POST', messages, ofDevice(), '[{"n":"live","v":1}]')).statusCode).toBe(202)
+        expect((await send('POST', messages, deviceHeaders(), '[{"n":"live","v":1}]')).statusCode).toBe(202)
         await arrived
         expect(answer.complete).toBe(false)
       })
 
       test.each([
-        ['a request', '/things', 1_048_576, ofOwner, '{"name":"large"}', 201],
-        ['a message', messages, 262_144, ofDevice, pack, 202],
+        ['a request', '/things', 1_048_576, ownerHeaders, '{"name":"large"}', 201],
+        ['a message', messages, 262_144, deviceHeaders, pack, 202],
       ])(
         'the body of %s may be as large as Sluice allows; a larger one is refused here',
         async (_name, path, bytes, headers, body, status) => {
@@ -130,7 +130,7 @@ describe('behind a reverse proxy', () => {
       )
 
       test('a body in chunks that is too large gets 413', async () => {
-        const headers = { ...ofDevice(), 'transfer-encoding': 'chunked' }
+        const headers = { ...deviceHeaders(), 'transfer-encoding': 'chunked' }
         expect((await send('POST', messages, headers, pack.padEnd(262_145))).statusCode).toBe(413)
       })
 
@@ -144,7 +144,7 @@ describe('behind a reverse proxy', () => {
         ]),
       )('the client has its own address, if it sends %s', async (_name, headers) => {
         const from = { localAddress: '127.0.0.2' }
-        const created = await send('POST', '/things', { ...ofOwner(), ...headers }, '{"name":"device"}', from)
+        const created = await send('POST', '/things', { ...ownerHeaders(), ...headers }, '{"name":"device"}', from)
         const id = created.headers.location!.replace('/things/', '')
         const audit = await call(platform.url, 'GET', `/audit?object=${id}`, { authorization: chief })
         expect(audit.json!['entries']).toMatchObject([{ action: 'thing.create', address: '127.0.0.2' }])

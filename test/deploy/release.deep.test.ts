@@ -49,10 +49,10 @@ test('a release is committed and tagged, its files are reproducible, and its arc
   expect(bill.metadata.component).toMatchObject({ name: 'sluice', version: '0.2.0' })
   expect(Date.parse(bill.metadata.timestamp) / 1000).toBe(Number(git('log', '-1', '--format=%ct')))
   const { packages } = JSON.parse(readFileSync(join(folder, 'package-lock.json'), 'utf8')) as Lock
-  const ofProduction = Object.entries(packages)
+  const productionPackages = Object.entries(packages)
     .filter(([path, { dev }]) => path !== '' && dev !== true)
     .map(([path, { name, version }]) => `${name ?? path.slice(path.lastIndexOf('node_modules/') + 13)}@${version}`)
-  expect(bill.components.map(({ name, version }) => `${name}@${version}`).sort()).toEqual([...new Set(ofProduction)].sort())
+  expect(bill.components.map(({ name, version }) => `${name}@${version}`).sort()).toEqual([...new Set(productionPackages)].sort())
   for (const component of bill.components) expect(component).toMatchObject({ hashes: [{ alg: 'SHA-512' }] })
 
   // The same bytes from the tag, on another day and whatever the work tree holds.

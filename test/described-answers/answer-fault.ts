@@ -21,7 +21,7 @@ interface RouteSchema {
 }
 
 /** Paths without a route have no schema, and answer errors in the usual format. */
-const ofNoRoute: RouteSchema = { response: errorAnswers(...(Object.keys(errors) as ErrorCode[])) as Record<string, Described> }
+const noRoute: RouteSchema = { response: errorAnswers(...(Object.keys(errors) as ErrorCode[])) as Record<string, Described> }
 
 /** A 500 in the format of all errors: no route describes one. */
 export const defect = 'it is a defect, which the log tells'
@@ -37,10 +37,10 @@ const validators = new WeakMap<object, ValidateFunction>()
  * @returns undefined if the answer matches its description, and for a hidden route or one that describes no answers
  */
 export function answerFault(request: FastifyRequest, reply: FastifyReply, payload: unknown, sent: unknown): string | undefined {
-  const route: RouteSchema = request.is404 ? ofNoRoute : ((request.routeOptions.schema ?? {}) as RouteSchema)
+  const route: RouteSchema = request.is404 ? noRoute : ((request.routeOptions.schema ?? {}) as RouteSchema)
   if (route.hide === true || route.response === undefined) return undefined
   const isDefect = reply.statusCode === 500
-  const described = (isDefect ? ofNoRoute : route).response![reply.statusCode]
+  const described = (isDefect ? noRoute : route).response![reply.statusCode]
   if (described === undefined) return `the status is not one of ${Object.keys(route.response).join(', ')}`
   const missing = Object.entries(described.headers ?? {}).find(([name, { optional }]) => optional !== true && !reply.hasHeader(name))
   if (missing !== undefined) return `the header ${missing[0]} is missing`

@@ -34,7 +34,7 @@ function isFormat(target: string): target is Format {
  * @param each inputs of each kind
  */
 export function hostileInputs(seed: number, bytes: number, each: number): Hostile[] {
-  const ofKinds = kinds.flatMap(kind =>
+  const inputsOfKinds = kinds.flatMap(kind =>
     formats
       .filter(format => format === kind.target || kind.target === 'any')
       .flatMap(format =>
@@ -47,5 +47,5 @@ export function hostileInputs(seed: number, bytes: number, each: number): Hostil
   const dearest = worst.flatMap(({ name, target, make }): Hostile[] =>
     isFormat(target) ? [{ name, format: target, make: () => make(bytes) }] : [],
   )
-  return [...ofKinds, ...dearest]
+  return [...inputsOfKinds, ...dearest]
 }

@@ -56,12 +56,12 @@ test('too many exports of one client get 429, of all 503, and the end of one mak
 })
 
 test('too many queries of one user with all their things get 429, of all 503, and the end of one makes room', async () => {
-  const ofUser = (owner: string): Access => ({ allowed: true, publisher: null, owner })
+  const userAccess = (owner: string): Access => ({ allowed: true, publisher: null, owner })
   const rights: Record<string, Access> = {
-    'ann.s.token': ofUser('ann'),
+    'ann.s.token': userAccess('ann'),
     [uuid]: { allowed: true, publisher: 'sensor', owner: 'ann' },
-    'bob.s.token': ofUser('bob'),
-    'cid.s.token': ofUser('cid'),
+    'bob.s.token': userAccess('bob'),
+    'cid.s.token': userAccess('cid'),
   }
   const answered = Promise.withResolvers<Row[]>()
   let asked = 0

@@ -71,9 +71,11 @@ test('buckets with too many names for one page are too large', async () => {
   const bucket = { channel, publisher: 'p', subtopic: '', name: 'n'.repeat(256 * kib), unit: undefined, timeUs: 0, value: 1, count: 1 }
   const { request } = requestOf({ aggregation: 'sum', interval: '1d', limit: '1000' }, channel, undefined, 1000)
   if (request.kind !== 'aggregate') throw new Error('this is no aggregation')
-  const ofBuckets = (count: number) => ({ aggregate: async () => ({ groups: Array.from({ length: count }, () => bucket), total: count }) })
-  expect((await answerBuckets(ofBuckets(64), request, signal)).items).toHaveLength(64)
-  await expect(answerBuckets(ofBuckets(65), request, signal)).rejects.toThrow(QueryTooLargeError)
+  const withBuckets = (count: number) => ({
+    aggregate: async () => ({ groups: Array.from({ length: count }, () => bucket), total: count }),
+  })
+  expect((await answerBuckets(withBuckets(64), request, signal)).items).toHaveLength(64)
+  await expect(answerBuckets(withBuckets(65), request, signal)).rejects.toThrow(QueryTooLargeError)
 })
 
 test('an export has every row once, from the offset on', async () => {

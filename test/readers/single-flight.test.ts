@@ -10,9 +10,9 @@ function counted() {
   const ask = (key: string, signal = new AbortController().signal): Promise<string> =>
     singleFlight.ask(
       key,
-      ofAll => {
+      sharedSignal => {
         const answer = Promise.withResolvers<string>()
-        asked.push({ key, signal: ofAll, answer })
+        asked.push({ key, signal: sharedSignal, answer })
         return answer.promise
       },
       signal,

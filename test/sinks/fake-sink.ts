@@ -183,8 +183,8 @@ export function refusalOf(store: FakeStore, row: StoredRow): Omit<Rejection, 'me
   if (row.createdNs !== undefined && BigInt.asIntN(64, row.createdNs) !== row.createdNs)
     return { rule: 'store-refused', reason: 'the time' }
   if (row.table === 'messages' || store.formats.has(row.table)) return undefined
-  const ofChannel = [...store.formats.values()].filter(channel => channel === row.channel).length
-  if (ofChannel >= store.formatsPerChannelMax || store.formats.size >= store.formatsMax) {
+  const channelFormats = [...store.formats.values()].filter(channel => channel === row.channel).length
+  if (channelFormats >= store.formatsPerChannelMax || store.formats.size >= store.formatsMax) {
     return { rule: 'format-limit', reason: 'no more formats' }
   }
   store.formats.set(row.table, row.channel)

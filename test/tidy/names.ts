@@ -93,6 +93,34 @@ export const said: readonly Word[] = [
   { words: 'ending|stopping', say: 'stop', only: product, why: 'tests have several signals' },
   { words: 'giv(e|en|ing) up|abandon(able|ed|ing)?', say: 'abort or deadline', only: product, why: 'tests play callers that give up' },
   { words: 'utils|helpers', say: 'what is in it' },
+  { words: '(?<!queued )policy changes?', say: 'policy writer or queued policy change' },
+  { words: 'change outcome', say: 'write outcome' },
+  { words: 'given', say: 'requested, or what it is', only: /^control-plane\//, why: 'elsewhere it is a plain word for an input' },
+  { words: 'beside', say: 'what it has to do with it', only: product, why: 'tests put a fault beside what is valid' },
+  {
+    words: '^(alone|elsewhere|held|seen|shown)$',
+    say: 'exclusive, external, blocked or what is done with it',
+    only: /^control-plane\//,
+    why: 'elsewhere they have their plain meaning',
+  },
+  { words: 'open changes', say: 'access changes' },
+  {
+    words: '(?<!bootstrap )configs?',
+    say: 'bootstrap config',
+    only: /^control-plane\//,
+    except: [
+      'control-plane/bootstrap/routes.ts config',
+      'control-plane/bootstrap/store.ts config',
+      'control-plane/provisioning/options.ts configPath',
+    ],
+    why: 'elsewhere it is the configuration of a process; where bootstrap configurations are the subject, a local need not repeat it',
+  },
+  {
+    words: '^of .+',
+    say: 'what it is, as `thingFields` for what a thing has',
+    except: ['console/demo.ts ofDevices'],
+    why: 'the console still has one',
+  },
 ]
 
 /** The properties that declare names, by kind of syntax. Keys of object literals are left out: they follow a type or a foreign format. */
@@ -124,7 +152,7 @@ export function wordedNames(files: readonly SourceFile[]): Finding[] {
   return files
     .filter(({ path }) => path.endsWith('.ts') && !path.includes('/fixtures/'))
     .flatMap(({ path, text }) => {
-      const ofPath = faultsOf(
+      const pathFaults = faultsOf(
         path
           .replace(/(\.(slow|deep))?(\.test)?\.ts$/, '')
           .split('/')
@@ -134,7 +162,7 @@ export function wordedNames(files: readonly SourceFile[]): Finding[] {
         path,
         true,
       )
-      const found: Finding[] = ofPath.map(fault => `${path}: the path ${fault}`)
+      const found: Finding[] = pathFaults.map(fault => `${path}: the path ${fault}`)
       for (const { name, start } of declaredIn(text)) {
         for (const fault of faultsOf(wordsOf(name), path, name, false)) {
           found.push(`${path}:${text.slice(0, start).split('\n').length}: ${name} ${fault}`)

@@ -53,9 +53,9 @@ export function withTables(text: string, { roles, routes }: TableSources): strin
 function schemaOf(name: string, roles: Roles): TObject {
   const role = roles[name]
   if (role !== undefined) return role
-  const [ofRole, ofSection = ''] = name.split('.')
-  const section = (roles[ofRole!]?.properties as Record<string, TObject> | undefined)?.[ofSection]
-  if (section !== undefined) return Type.Object({ [ofSection]: section })
+  const [roleName, sectionName = ''] = name.split('.')
+  const section = (roles[roleName!]?.properties as Record<string, TObject> | undefined)?.[sectionName]
+  if (section !== undefined) return Type.Object({ [sectionName]: section })
   const sections = Object.values(roles).flatMap(schema => Object.entries(schema.properties as Record<string, TObject>))
   const chosen = name.split(',').map(part => {
     const section = sections.find(([key]) => key === part)

@@ -32,10 +32,10 @@ test('a record published over HTTP is returned by the reader, resolved', async (
   expect(own.json).toMatchObject({ total: 2, offset: 0, limit: 10, format: 'messages' })
 
   const metrics = async (): Promise<string> => (await call(platform.url, 'GET', '/metrics')).text
-  const ofWriter = 'component_id="relational",component_kind="source",topic="messages",partition="0"'
-  await expect.poll(metrics).toMatch(new RegExp(`^consumer_lag_messages\\{${ofWriter}\\} 0$`, 'm'))
+  const writerLabels = 'component_id="relational",component_kind="source",topic="messages",partition="0"'
+  await expect.poll(metrics).toMatch(new RegExp(`^consumer_lag_messages\\{${writerLabels}\\} 0$`, 'm'))
   const text = await metrics()
-  expect(text).toMatch(new RegExp(`^consumer_lag_seconds\\{${ofWriter}\\} 0$`, 'm'))
+  expect(text).toMatch(new RegExp(`^consumer_lag_seconds\\{${writerLabels}\\} 0$`, 'm'))
   expect(text).toMatch(/^last_write_timestamp_seconds\{component_id="relational",component_kind="sink"\} \d+/m)
   for (const dependency of ['log', 'store', 'dead_letters'])
     expect(text).toMatch(new RegExp(`^dependency_outage\\{component_id="relational",dependency="${dependency}"\\} 0$`, 'm'))

@@ -40,12 +40,12 @@ async function run(...words: string[]): Promise<{ code: unknown; printed: string
   return { code: await ended, printed: printed() }
 }
 
-/** Starts the platform once: its device can publish, and a token gets `ofToken`. */
-async function expectServing(data: string, ofToken: 200 | 401): Promise<void> {
+/** Starts the platform once: its device can publish, and a token gets `tokenStatus`. */
+async function expectServing(data: string, tokenStatus: 200 | 401): Promise<void> {
   const platform = await startPlatform({ data })
   await expectStatus(publish(platform.url, site, [{ n: 'x', v: 1 }]), 202)
-  const shown = await expectStatus(call(platform.url, 'GET', `/things/${site.thing}`, { authorization: site.owner }), ofToken)
-  if (ofToken === 200) expect([shown.json?.key, shown.headers.get('etag')]).toEqual([site.device.replace('Thing ', ''), '"1"'])
+  const shown = await expectStatus(call(platform.url, 'GET', `/things/${site.thing}`, { authorization: site.owner }), tokenStatus)
+  if (tokenStatus === 200) expect([shown.json?.key, shown.headers.get('etag')]).toEqual([site.device.replace('Thing ', ''), '"1"'])
   await platform.stop()
 }
 

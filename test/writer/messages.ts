@@ -57,7 +57,7 @@ const shares: readonly (readonly [number, (number: number, epochSeconds: number,
   [185, documents],
   [3, undecodable],
   [3, withNul],
-  [2, ofAnotherCentury],
+  [2, withFarTime],
   [3, refusedByStore],
   [2, withoutKey],
   [2, emptyDocuments],
@@ -128,7 +128,7 @@ function withNul(number: number) {
   return { payload: encoder.encode(JSON.stringify(made)), expected: { rule: 'text-nul' } }
 }
 
-function ofAnotherCentury(number: number) {
+function withFarTime(number: number) {
   const made = [{ n: `m${number}m`, t: Date.UTC(2200, 0, 1) / 1000, v: 1 }]
   return { payload: encoder.encode(JSON.stringify(made)), expected: { rule: 'time-range' } }
 }

@@ -58,11 +58,16 @@ describeWithKafka('a refused start', kafka => {
         [url(site, one => one.searchParams.set('sslmode', 'require')), '28000', /rejected the login .*does not support TLS/],
       ]
       for (const [changed, code, reason] of refusals) {
-        const ofWriter = { words: writerWords('relational'), environment: { ...(await log()), SVC_RELATIONAL_URL: changed } }
-        const ofApi = { words: apiWords, environment: apiEnvironment(changed) }
+        const writerStart = { words: writerWords('relational'), environment: { ...(await log()), SVC_RELATIONAL_URL: changed } }
+        const apiStart = { words: apiWords, environment: apiEnvironment(changed) }
         const secret = 'hidden-word'
-        await expectRefusal({ ...ofWriter, code, secret, sentence: new RegExp(`${reason.source}.*store\\.url \\(SVC_RELATIONAL_URL\\)`) })
-        await expectRefusal({ ...ofApi, code, secret, sentence: new RegExp(`${reason.source}.*database\\.url \\(SVC_DATABASE_URL\\)`) })
+        await expectRefusal({
+          ...writerStart,
+          code,
+          secret,
+          sentence: new RegExp(`${reason.source}.*store\\.url \\(SVC_RELATIONAL_URL\\)`),
+        })
+        await expectRefusal({ ...apiStart, code, secret, sentence: new RegExp(`${reason.source}.*database\\.url \\(SVC_DATABASE_URL\\)`) })
       }
       await site.close()
     })

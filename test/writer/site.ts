@@ -74,8 +74,8 @@ export const stuckMs = 120_000
 
 /** On a PostgreSQL server. */
 export function openSite({ postgres, role, ...options }: SiteOptions & RelationalSiteOptions = {}): Promise<Site<RelationalSite>> {
-  const ofStore = { ...(postgres === undefined ? {} : { postgres }), ...(role === undefined ? {} : { role }) }
-  return openSiteOn(() => openRelationalSite(ofStore), options)
+  const storeOptions = { ...(postgres === undefined ? {} : { postgres }), ...(role === undefined ? {} : { role }) }
+  return openSiteOn(() => openRelationalSite(storeOptions), options)
 }
 
 export async function openSiteOn<Store extends StoreSite>(
@@ -97,13 +97,13 @@ export async function openSiteOn<Store extends StoreSite>(
   const writers: (WriterProcess | undefined)[] = Array.from({ length: places }, () => undefined)
   const unexpected: string[] = []
   /** By partition of each topic. */
-  async function ofTopics(ask: (topic: string) => Promise<ReadonlyMap<number, number>>): Promise<Map<number, number>> {
+  async function inTopics(ask: (topic: string) => Promise<ReadonlyMap<number, number>>): Promise<Map<number, number>> {
     const found = await Promise.all(topics.map(ask))
     return new Map(found.flatMap((offsets, log) => [...offsets].map(([partition, offset]) => [logPartition(log, partition), offset])))
   }
   const endsOf = async (name: string): Promise<Map<number, number>> =>
     new Map((await tools.admin.fetchTopicOffsets(name)).map(({ partition, high }) => [partition, Number(high)]))
-  const logEnds = (): Promise<Map<number, number>> => ofTopics(endsOf)
+  const logEnds = (): Promise<Map<number, number>> => inTopics(endsOf)
 
   const site: Site<Store> = {
     kafka,
@@ -135,7 +135,7 @@ export async function openSiteOn<Store extends StoreSite>(
       writers[place] = undefined
       return (await writer?.stop(signal)) ?? 'nobody'
     },
-    positions: () => store.positions?.() ?? ofTopics(name => tools.committed(name, store.name)),
+    positions: () => store.positions?.() ?? inTopics(name => tools.committed(name, store.name)),
     async untilStored(ends, msMax = stuckMs) {
       let furthest = -1
       let advancedMs = performance.now()

@@ -47,8 +47,8 @@ export async function measureForeign({ kafka, postgres, file, messages, turns, w
     const written = await writer(kafka, url, load, { group: `foreign-${turn}`, workers, layout })
     await execute('psql', [url, '-c', `\\copy formats.readings TO '${file}'`])
     const copyRows = await copied(url, file, messages, 'formats.readings')
-    const beside = await telegraf(kafka, await postgres.createDatabase(), load, `telegraf-${turn}`)
-    if (turn > 0) measured.push({ consumer, copyRows, writer: written, telegraf: beside })
+    const telegrafRates = await telegraf(kafka, await postgres.createDatabase(), load, `telegraf-${turn}`)
+    if (turn > 0) measured.push({ consumer, copyRows, writer: written, telegraf: telegrafRates })
   }
   print(messages, workers, measured)
 }

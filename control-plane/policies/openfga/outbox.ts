@@ -7,7 +7,7 @@ import type { Database, Queries, SqlRow } from '../../../database/database.ts'
 import { HttpError } from '../../../http/errors.ts'
 import type { Policy } from '../policy-store.ts'
 import type { OpenFgaClient, OpenFgaStore } from './client.ts'
-import type { Alone } from './queue.ts'
+import type { Exclusive } from './queue.ts'
 
 /** An entity whose policies are not delivered. */
 export interface Made {
@@ -32,7 +32,7 @@ interface Parts {
   readonly database: Database
   readonly client: OpenFgaClient
   readonly store: () => Promise<OpenFgaStore>
-  readonly alone: Alone
+  readonly exclusive: Exclusive
   /** @param rows the entities whose policies could not be delivered */
   readonly onFailure: (error: unknown, rows: readonly string[]) => void
 }
@@ -68,7 +68,7 @@ const leftOverSql = `
 
 type LeftOverRow = SqlRow & { entity: string; policies: string; is_undone: boolean }
 
-export function openOutbox({ database, client, store, alone, onFailure }: Parts): Outbox {
+export function openOutbox({ database, client, store, exclusive, onFailure }: Parts): Outbox {
   return {
     async put(transaction, policies, entities) {
       const made = entities.map(entity => ({
@@ -105,7 +105,7 @@ export function openOutbox({ database, client, store, alone, onFailure }: Parts)
         if (rows.length === 0) return
         const failed: string[] = []
         let failure: unknown
-        await alone(async isOurs => {
+        await exclusive(async isOurs => {
           // One by one, so that one that the server refuses does not delay the others.
           for (const { entity, policies, is_undone: isUndone } of rows) {
             const all = JSON.parse(policies) as Policy[]

@@ -10,7 +10,7 @@ import { OutsideError } from '../../outside/requests.ts'
 import type { PoliciesOf, Policy } from '../policy-store.ts'
 import type { OpenFgaClient, OpenFgaStore } from './client.ts'
 
-export interface PolicyChange {
+export interface QueuedPolicyChange {
   readonly removed: readonly (Policy | PoliciesOf)[]
   /** Added when the others are removed. */
   readonly added: readonly Policy[]
@@ -20,7 +20,7 @@ export interface PolicyChange {
 type IsOurs = () => Promise<unknown>
 
 /** Runs work while no other process delivers. @param work calls `isOurs` before each request to the server */
-export type Alone = <Result>(work: (isOurs: IsOurs, transaction: Queries) => Promise<Result>) => Promise<Result>
+export type Exclusive = <Result>(work: (isOurs: IsOurs, transaction: Queries) => Promise<Result>) => Promise<Result>
 
 export interface PolicyQueue {
   /**
@@ -29,7 +29,7 @@ export interface PolicyQueue {
    * @returns the number of its row
    * @throws HttpError `unavailable` if an earlier change of the same policies has been waiting for long, so that repeated requests add no rows
    */
-  put(transaction: Queries, change: PolicyChange): Promise<bigint>
+  put(transaction: Queries, change: QueuedPolicyChange): Promise<bigint>
   /**
    * Call it once that transaction is committed: the change is in effect when it resolves.
    *
@@ -40,7 +40,7 @@ export interface PolicyQueue {
   refusePending(queries: Queries, objects: readonly string[]): Promise<void>
   /** Delivers the changes that are left over. */
   finish(): Promise<void>
-  readonly alone: Alone
+  readonly exclusive: Exclusive
 }
 
 interface Parts {
@@ -74,24 +74,24 @@ const pendingSql = `
 export function openQueue({ database, client, store, timeoutMs, onFailure }: Parts): PolicyQueue {
   const undelivered = new Map<bigint, () => void>()
   /** A round that begins after this call. */
-  const round = openNextRun(deliverAll)
+  const deliveryRound = openNextRun(deliverAll)
 
   async function deliverAll(): Promise<void> {
     const to = await store()
     const [newest] = await database.query<{ last: bigint | null }>(lastSql)
     const failed: string[] = []
     // Later changes of the same objects or groups wait for a change that was refused.
-    const held = new Set<string>()
+    const blocked = new Set<string>()
     let failure: unknown
     for (let after = 0n; ; ) {
-      const row = await deliverNext(to, { after, last: newest!.last, held })
+      const row = await deliverNext(to, { after, last: newest!.last, blocked })
       if (row === undefined) break
       const { number, names, error } = row
       after = number
       if (names === undefined) undelivered.get(number)?.()
       else {
         failed.push(`${number}`)
-        for (const name of names) held.add(name)
+        for (const name of names) blocked.add(name)
         failure ??= error
         // Any other error is the server's, and applies to all changes.
         if (error !== undefined && !isRefusal(error)) break
@@ -110,15 +110,15 @@ export function openQueue({ database, client, store, timeoutMs, onFailure }: Par
   /** In a separate transaction, so that its request need not wait for the others. */
   async function deliverNext(
     to: OpenFgaStore,
-    { after, last, held }: { readonly after: bigint; readonly last: bigint | null; readonly held: ReadonlySet<string> },
+    { after, last, blocked }: { readonly after: bigint; readonly last: bigint | null; readonly blocked: ReadonlySet<string> },
   ): Promise<Outcome | undefined> {
-    return alone(async (isOurs, transaction) => {
+    return exclusive(async (isOurs, transaction) => {
       const [row] = await transaction.query<SqlRow & { number: bigint; removed: string; added: string }>(nextSql, [after, last])
       if (row === undefined) return undefined
       const { number } = row
-      const change = { removed: JSON.parse(row.removed), added: JSON.parse(row.added) } as PolicyChange
+      const change = { removed: JSON.parse(row.removed), added: JSON.parse(row.added) } as QueuedPolicyChange
       const names = namesIn(change)
-      if (names.some(name => held.has(name))) return { number, names }
+      if (names.some(name => blocked.has(name))) return { number, names }
       const error = await send(to, change, isOurs).then(() => undefined, errorOf)
       if (error !== undefined) return { number, names, error }
       await transaction.query(doneSql, [number])
@@ -126,13 +126,13 @@ export function openQueue({ database, client, store, timeoutMs, onFailure }: Par
     })
   }
 
-  async function send(to: OpenFgaStore, { removed, added }: PolicyChange, isOurs: IsOurs): Promise<void> {
+  async function send(to: OpenFgaStore, { removed, added }: QueuedPolicyChange, isOurs: IsOurs): Promise<void> {
     const remove: Policy[] = []
     for (const of of removed) remove.push(...('relation' in of ? [of] : await client.read(to, of, isOurs)))
     await client.write(to, { remove, add: added }, isOurs)
   }
 
-  const alone: Alone = work =>
+  const exclusive: Exclusive = work =>
     database.transaction(async transaction => {
       // The lock of a process that died is free again after the time for which it may have waited for one answer.
       await transaction.query(lockSql, [`${2 * timeoutMs + 10_000}`])
@@ -154,7 +154,7 @@ export function openQueue({ database, client, store, timeoutMs, onFailure }: Par
 
     async deliver(number) {
       const delivered = new Promise<void>(resolve => undelivered.set(number, resolve))
-      const ended = round().then(() => undefined, errorOf)
+      const ended = deliveryRound().then(() => undefined, errorOf)
       const error = await Promise.race([delivered, ended]).finally(() => undelivered.delete(number))
       if ((await database.query(isLeftSql, [number])).length === 0) return
       const detail = 'the policy store has not accepted the change yet: it is queued, and takes effect when the store accepts it'
@@ -165,15 +165,15 @@ export function openQueue({ database, client, store, timeoutMs, onFailure }: Par
 
     async finish() {
       const [row] = await database.query<{ last: bigint | null }>(lastSql)
-      if (row!.last !== null) await round()
+      if (row!.last !== null) await deliveryRound()
     },
 
-    alone,
+    exclusive,
   }
 }
 
 /** Two changes with a name in common must keep their order: an object, or the members of a group, whose policies may all be removed. */
-function namesIn({ removed, added }: PolicyChange): string[] {
+function namesIn({ removed, added }: QueuedPolicyChange): string[] {
   return [...removed, ...added].flatMap(of => [
     ...('object' in of ? [of.object] : []),
     ...('subject' in of && of.subject.endsWith('#member') ? [of.subject] : []),

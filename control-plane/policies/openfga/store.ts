@@ -4,7 +4,7 @@ import type { Logger } from '../../../config/logger.ts'
 import { factOf } from '../../../config/outage.ts'
 import type { Database, Transaction } from '../../../database/database.ts'
 import type { PoliciesOptions } from '../options.ts'
-import type { PoliciesOf, Policy, PolicyChanges, PolicyStore } from '../policy-store.ts'
+import type { PoliciesOf, Policy, PolicyStore, PolicyWriter } from '../policy-store.ts'
 import { type OpenFgaClient, type OpenFgaStore, openClient } from './client.ts'
 import { type Made, openOutbox } from './outbox.ts'
 import { openQueue } from './queue.ts'
@@ -31,7 +31,7 @@ interface Parts {
   readonly onFailure: (error: unknown, rows: readonly string[]) => void
 }
 
-type Work<Result> = (transaction: Transaction, policies: PolicyChanges) => Promise<Result>
+type Work<Result> = (transaction: Transaction, policies: PolicyWriter) => Promise<Result>
 
 const intervalMs = 5_000
 /** A committed change is not undone, so the server has to answer before the commit: outside the transaction, which then runs again. */
@@ -58,7 +58,7 @@ export function openOpenFga(database: Database, options: PoliciesOptions['openfg
 export function openOpenFgaPolicies({ database, client, timeoutMs, onFailure }: Parts): OpenFgaPolicies {
   let known: Promise<OpenFgaStore> | undefined
   const queue = openQueue({ database, client, store, timeoutMs, onFailure })
-  const outbox = openOutbox({ database, client, store, alone: queue.alone, onFailure })
+  const outbox = openOutbox({ database, client, store, exclusive: queue.exclusive, onFailure })
 
   /** One store for all instances on the database, created by the first of them. */
   async function findStore(): Promise<OpenFgaStore> {
@@ -87,18 +87,18 @@ export function openOpenFgaPolicies({ database, client, timeoutMs, onFailure }: 
     readonly result: Result
     readonly made: readonly Made[]
     /** The number in the queue; undefined if only entities and their policies were created. */
-    readonly change: bigint | undefined
+    readonly queuedNumber: bigint | undefined
   }
 
   /** @throws `notChecked`, with nothing committed, if policies of existing entities change and the server has not answered a check before */
   function commit<Result>(work: Work<Result>, isThere: boolean): Promise<Committed<Result>> {
     return database.transaction(async transaction => {
       const [added, removed]: [Policy[], (Policy | PoliciesOf)[]] = [[], []]
-      const ofMade: [policies: readonly Policy[], entities: readonly string[]][] = []
+      const creations: [policies: readonly Policy[], entities: readonly string[]][] = []
       const result = await work(transaction, {
         async add(policies, entities) {
           if (entities === undefined) added.push(...policies)
-          else ofMade.push([policies, entities])
+          else creations.push([policies, entities])
           return policies
         },
         async remove(policies) {
@@ -109,13 +109,13 @@ export function openOpenFgaPolicies({ database, client, timeoutMs, onFailure }: 
       })
       // Last, so that the transaction itself can see the entities that it created.
       const made: Made[] = []
-      for (const [policies, entities] of ofMade) {
+      for (const [policies, entities] of creations) {
         await queue.refusePending(transaction, entities)
         made.push(...(await outbox.put(transaction, policies, entities)))
       }
-      if (added.length + removed.length === 0) return { result, made, change: undefined }
+      if (added.length + removed.length === 0) return { result, made, queuedNumber: undefined }
       if (!isThere) throw notChecked
-      return { result, made, change: await queue.put(transaction, { removed, added }) }
+      return { result, made, queuedNumber: await queue.put(transaction, { removed, added }) }
     })
   }
 
@@ -143,13 +143,13 @@ export function openOpenFgaPolicies({ database, client, timeoutMs, onFailure }: 
     },
 
     async transaction(work) {
-      const { result, made, change } = await commit(work, false).catch(async (error: unknown) => {
+      const { result, made, queuedNumber } = await commit(work, false).catch(async (error: unknown) => {
         if (error !== notChecked) throw error
         await check()
         return commit(work, true)
       })
       await outbox.deliver(made)
-      if (change !== undefined) await queue.deliver(change)
+      if (queuedNumber !== undefined) await queue.deliver(queuedNumber)
       return result
     },
 

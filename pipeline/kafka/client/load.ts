@@ -49,10 +49,10 @@ const requestsOfAdmin = [
   'saslAuthenticate',
   'saslHandshake',
 ]
-const ofRequest = /^export \* as (\w+?)(V\d+) from /
+const requestExport = /^export \* as (\w+?)(V\d+) from /
 /** Files of the package, each with all that it loads, which none of the names needs. */
 const unused = ['clients/consumer/index.js', 'clients/producer/index.js', 'clients/serde.js', 'protocol/murmur2.js', 'registries/index.js']
-const ofFile = /^export \* from "(.+)";$/
+const fileExport = /^export \* from "(.+)";$/
 
 const require = createRequire(import.meta.url)
 const index = pathToFileURL(require.resolve('@platformatic/kafka')).href
@@ -80,9 +80,9 @@ const load: LoadHookSync = (url, context, next) => {
 /** An index of the package without the files that are not used. */
 function usedLines(url: string, source: string): string {
   const isUsed = (line: string): boolean => {
-    const [, file] = ofFile.exec(line) ?? []
+    const [, file] = fileExport.exec(line) ?? []
     if (file !== undefined) return !unused.includes(new URL(file, url).href.slice(folder.length))
-    const [, request, version] = ofRequest.exec(line) ?? []
+    const [, request, version] = requestExport.exec(line) ?? []
     return request === undefined || requestsOfAdmin.includes(request) || (names as readonly string[]).includes(request + version)
   }
   return source.split('\n').filter(isUsed).join('\n')

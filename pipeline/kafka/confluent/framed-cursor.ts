@@ -214,6 +214,6 @@ export function openFramedCursor(cursor: RawCursor, decodings: Decodings): RawCu
     value: () => new Uint8Array(raw.payload),
     ...(cursor.parts === undefined
       ? {}
-      : { parts: { ...cursor.parts, faultBeside: parts => faults.find(({ part }) => part === undefined || !parts.has(part)) } }),
+      : { parts: { ...cursor.parts, faultOutside: parts => faults.find(({ part }) => part === undefined || !parts.has(part)) } }),
   }
 }

@@ -110,7 +110,7 @@ export function openTopics(cluster: Cluster, names: readonly string[], meantIds:
   }
 
   /** Throws the errors of brokers if no leader of the partitions answers. */
-  async function ofLeaders<Found>(
+  async function askLeaders<Found>(
     partitions: readonly LogPartition[],
     askLeader: (leader: number, led: readonly LogPartition[]) => Promise<Iterable<readonly [LogPartition, Found]>>,
   ): Promise<Map<LogPartition, Found>> {
@@ -143,7 +143,7 @@ export function openTopics(cluster: Cluster, names: readonly string[], meantIds:
     now,
     async ends(partitions) {
       try {
-        return await ofLeaders(partitions, (leader, led) => offsetsAt(leader, led, OffsetAt.end))
+        return await askLeaders(partitions, (leader, led) => offsetsAt(leader, led, OffsetAt.end))
       } catch (error) {
         throw logFailure(error, `the ends of ${text} cannot be read`)
       }
@@ -152,7 +152,7 @@ export function openTopics(cluster: Cluster, names: readonly string[], meantIds:
       const untilMs = performance.now() + movingMsMax
       for (let failures = 1; ; failures++) {
         try {
-          return await ofLeaders(partitions, boundsAt)
+          return await askLeaders(partitions, boundsAt)
         } catch (error) {
           if (!moving.has(codeOf(error)) || performance.now() > untilMs) throw logFailure(error, `the offsets of ${text} cannot be read`)
         }

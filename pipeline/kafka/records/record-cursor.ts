@@ -238,7 +238,7 @@ export function openRecordCursor({ topic, partition, bytes, segments }: ChunkCon
       return valueBytes === 0 ? null : textAt(bytes, view, valueAt, valueBytes)
     },
     timestampUs,
-    faultBeside: parts => faults.find(({ part }) => part === undefined || !parts.has(part)),
+    faultOutside: parts => faults.find(({ part }) => part === undefined || !parts.has(part)),
   }
 
   function isAt(name: Uint8Array, nameAt: number): boolean {

@@ -85,8 +85,8 @@ export async function openFleetReport(path: string, { platform, withKeys }: { pl
     append({ externalId, outcome, things = [], certificates = {}, error = '' }) {
       const ids = things.map(({ id }) => id).join(' ')
       // As JSON, in which a PEM has no line breaks, so that each device is exactly one line of the file.
-      const ofThings = Object.keys(certificates).length === 0 ? '' : JSON.stringify(certificates)
-      const keys = withKeys ? [things.map(({ key }) => key).join(' '), ofThings] : []
+      const certificatesJson = Object.keys(certificates).length === 0 ? '' : JSON.stringify(certificates)
+      const keys = withKeys ? [things.map(({ key }) => key).join(' '), certificatesJson] : []
       waiting += csvLine([externalId, outcome, ids, error, platform, ...keys])
       if (flushing === undefined) {
         flushing = last.then(flush)

@@ -81,10 +81,10 @@ export type KeptOf = (payload: JsonObject) => JsonObject | undefined
 export const documents = {
   /** @param keptOf refused payloads are left out */
   appendTo(batch: RecordBatch, keptOf: KeptOf = payload => payload): void {
-    for (const [offset, ofMessage] of Map.groupBy(storedDocuments, ({ offset }) => offset)) {
-      const { publisher, protocol, format } = ofMessage[0]!
+    for (const [offset, rows] of Map.groupBy(storedDocuments, ({ offset }) => offset)) {
+      const { publisher, protocol, format } = rows[0]!
       batch.beginMessage({ at: logPartition(0, 3), offset, channel, subtopic: `house.${format}`, publisher, protocol })
-      for (const { index, createdUs, restNs, payload } of ofMessage) {
+      for (const { index, createdUs, restNs, payload } of rows) {
         if (keptOf(payload) !== undefined) batch.appendDocument(index, format, createdUs, restNs, payload)
       }
       batch.endMessage()

@@ -122,11 +122,11 @@ export const records = {
 
   appendTo(batch: RecordBatch): void {
     for (let offset = 0; offset <= stored.at(-1)!.offset; offset++) {
-      const ofMessage = stored.filter(one => one.offset === offset)
-      const { publisher, subtopic } = ofMessage[0]!
+      const messageRecords = stored.filter(one => one.offset === offset)
+      const { publisher, subtopic } = messageRecords[0]!
       batch.beginMessage({ at: logPartition(0, 0), offset, channel, subtopic, publisher, protocol: 'http' })
       // Within a message rows are ordered by time, whatever their ordinals.
-      for (const one of ofMessage.toSorted((a, b) => a.timeUs - b.timeUs)) append(batch, one)
+      for (const one of messageRecords.toSorted((a, b) => a.timeUs - b.timeUs)) append(batch, one)
       batch.endMessage()
     }
     batch.cover(logPartition(0, 0), 0, stored.at(-1)!.offset + 1)

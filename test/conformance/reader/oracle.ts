@@ -78,8 +78,8 @@ function compare(one: Row, other: Row): number {
 }
 
 function compareKeys(one: RowKey, other: RowKey): number {
-  const [ofOne, ofOther] = [one, other].map(key => [key.timeNs, key.position, BigInt(key.index)]) as [bigint[], bigint[]]
-  for (let at = 0; at < 3; at++) if (ofOne[at] !== ofOther[at]) return ofOne[at]! < ofOther[at]! ? -1 : 1
+  const [oneParts, otherParts] = [one, other].map(key => [key.timeNs, key.position, BigInt(key.index)]) as [bigint[], bigint[]]
+  for (let at = 0; at < 3; at++) if (oneParts[at] !== otherParts[at]) return oneParts[at]! < otherParts[at]! ? -1 : 1
   return 0
 }
 

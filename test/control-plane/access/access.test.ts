@@ -5,7 +5,7 @@ import { afterEach, beforeAll, expect, test } from 'vitest'
 import { openAccess } from '../../../control-plane/access/access.ts'
 import { openAuthorization } from '../../../control-plane/access/authorization.ts'
 import { openFailedAttempts } from '../../../control-plane/access/failed-attempts.ts'
-import { openChanges } from '../../../control-plane/changes.ts'
+import { openAccessChanges } from '../../../control-plane/access-changes.ts'
 import {
   type Access,
   type AccessChange,
@@ -48,9 +48,9 @@ describePlatform('access', platform => {
   const accessOn = (database: Database, authority: 'builtin' | 'step-ca' = 'builtin') =>
     openAccess({
       database,
-      keys: openThingKeys([masterKey]),
+      thingKeys: openThingKeys([masterKey]),
       tokens: openTokens([masterKey], { lifetimeSeconds: 60 }),
-      changes: openChanges(recordingLogger().logger),
+      accessChanges: openAccessChanges(recordingLogger().logger),
       unknownKeys: openUnknownKeys(openFailedAttempts(platform().database, masterKey)),
       apiKeys: openApiKeys(platform().database, writesOn(platform().database)),
       certificates: { authority },
@@ -177,8 +177,8 @@ describePlatform('access', platform => {
     const opened = (on = channel) => platform().plane.access.authorize({ credential, channel: on, action: 'publish' })
     expect(await opened()).toEqual({ allowed: true, publisher: thing, owner: expect.any(String), endsMs: expect.any(Number) })
     expect(await opened(foreign.channel)).toEqual({ ...forbidden, publisher: thing })
-    const elsewhere = accessOn(platform().database, 'step-ca')
-    expect(await elsewhere.authorize({ credential, channel, action: 'publish' })).toEqual(unauthenticated)
+    const externalAccess = accessOn(platform().database, 'step-ca')
+    expect(await externalAccess.authorize({ credential, channel, action: 'publish' })).toEqual(unauthenticated)
     for (const secret of ['', ':', credential.secret.slice(0, -1), credential.secret.split(':')[0]!])
       expect(
         await platform().plane.access.authorize({ credential: { scheme: 'Certificate', secret }, channel, action: 'publish' }),
@@ -257,16 +257,16 @@ describePlatform('access', platform => {
 
 test('a listener that throws is logged, and the others are still called', () => {
   const { logger, logged } = recordingLogger()
-  const changes = openChanges(logger)
+  const accessChanges = openAccessChanges(logger)
   const heard: AccessChange[] = []
-  changes.onChange(() => {
+  accessChanges.onChange(() => {
     throw new Error('broken listener')
   })
-  changes.onChange(change => void heard.push(change))
-  changes.emit({ kind: 'channel', channel: absentId })
+  accessChanges.onChange(change => void heard.push(change))
+  accessChanges.emit({ kind: 'channel', channel: absentId })
   expect(heard).toEqual([{ kind: 'channel', channel: absentId }])
   expect(logged()).toContain('broken listener')
-  changes.close()
-  changes.emit({ kind: 'channel', channel: absentId })
+  accessChanges.close()
+  accessChanges.emit({ kind: 'channel', channel: absentId })
   expect(heard).toHaveLength(1)
 })

@@ -68,8 +68,8 @@ describePlatform('audit', platform => {
     await as(`Thing ${external.external_key}`)('GET', '/things/bootstrap/secret%20name')
     await as(`Thing ${external.external_key}`)('POST', '/things/bootstrap/secret%20name/ack')
     const { csr } = await makeCsr('/')
-    const ofDevice = await as(`Thing ${external.external_key}`)('POST', '/things/bootstrap/secret%20name/csr', { csr })
-    const deviceSerial = ofDevice.json!.Serial as string
+    const issuedToDevice = await as(`Thing ${external.external_key}`)('POST', '/things/bootstrap/secret%20name/csr', { csr })
+    const deviceSerial = issuedToDevice.json!.Serial as string
     await ask('DELETE', '/certs/revoke', { thing_id: thing, serial: deviceSerial })
     await ask('DELETE', `/things/configs/${thing}`)
     const mapping = await ask('POST', '/mapping', external)

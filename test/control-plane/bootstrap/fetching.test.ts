@@ -125,7 +125,7 @@ describeOnDatabases('fetching', database => {
     const statuses = (await Promise.all(tries)).map(({ status }) => status)
     expect(statuses.sort((one, other) => one - other)).toEqual([...Array.from({ length: failuresMax }, () => 401), 429])
     const startedMs = performance.now()
-    const [limited, right, elsewhere, ofOther, acknowledged] = await Promise.all([
+    const [limited, right, otherNetwork, otherId, acknowledged] = await Promise.all([
       fetch(id, 'wrong key', from('198.51.100.7')),
       fetch(id, key, from('198.51.100.7')),
       fetch(id, 'wrong key', from('198.51.100.8')),
@@ -133,7 +133,7 @@ describeOnDatabases('fetching', database => {
       acknowledge(id, key),
     ])
     expect([limited.status, Number(limited.headers.get('retry-after')) > 20]).toEqual([429, true])
-    expect([right, elsewhere, ofOther, acknowledged].map(({ status }) => status)).toEqual([200, 401, 401, 204])
+    expect([right, otherNetwork, otherId, acknowledged].map(({ status }) => status)).toEqual([200, 401, 401, 204])
     // Each is looked up two seconds later, otherwise a key could be found by trying.
     expect(performance.now() - startedMs).toBeGreaterThan(1_900)
   })

@@ -46,7 +46,7 @@ describeOnDatabases('issuing', database => {
     return openCertificates({ ...parts, ...bounds, authority: { ...builtin(), ...change } })
   }
   /** Signs like `builtin`, and counts. */
-  function elsewhere() {
+  function externalAuthority() {
     const counted = { signed: 0, revoked: [] as string[] }
     const authority = {
       name: 'step-ca',
@@ -101,7 +101,7 @@ describeOnDatabases('issuing', database => {
   })
 
   test('what an authority elsewhere signs for transactions that fail counts for the owner, so that a loop does not fill its CRL', async () => {
-    const { authority, counted } = elsewhere()
+    const { authority, counted } = externalAuthority()
     certificates = open(authority, 3)
     const failing = (): Promise<unknown> => certificates.issuing(by(), [request()], () => Promise.reject(new Error('the mapping failed')))
     for (let count = 0; count < 3; count++) await expect(failing()).rejects.toThrow('the mapping failed')
@@ -112,7 +112,7 @@ describeOnDatabases('issuing', database => {
   })
 
   test('what an authority elsewhere signs for concurrent requests counts before it is asked', async () => {
-    const { authority, counted } = elsewhere()
+    const { authority, counted } = externalAuthority()
     certificates = open(authority, 3)
     const failing = (): Promise<unknown> => certificates.issuing(by(), [request()], () => Promise.reject(new Error('the mapping failed')))
     const outcomes = await Promise.allSettled(Array.from({ length: 8 }, failing))
@@ -125,7 +125,7 @@ describeOnDatabases('issuing', database => {
   })
 
   test('what an authority elsewhere signs while the database fails counts for a day, and what it does not sign does not count', async () => {
-    const { authority, counted } = elsewhere()
+    const { authority, counted } = externalAuthority()
     let fails = true
     const failing: Database = {
       ...database(),
@@ -148,7 +148,7 @@ describeOnDatabases('issuing', database => {
   })
 
   test('a certificate that is to last a second counts as long as its authority takes to sign it', async () => {
-    const { authority, counted } = elsewhere()
+    const { authority, counted } = externalAuthority()
     const { promise: signed, resolve: sign } = Promise.withResolvers<void>()
     certificates = open({ ...authority, sign: one => signed.then(() => authority.sign(one)) }, 1)
     const issue = (): Promise<unknown> => certificates.issue(by(), { ...request(), ttlSeconds: 1 })
@@ -251,7 +251,7 @@ describeOnDatabases('issuing', database => {
   test('an authority elsewhere signs for concurrent requests at most as many as make a hundred valid', async () => {
     await makeCertificates(97)
     await database().query(`UPDATE control_plane.certificates SET authority = 'step-ca' WHERE thing = $1`, [thing])
-    const { authority, counted } = elsewhere()
+    const { authority, counted } = externalAuthority()
     certificates = open(authority)
     const outcomes = await Promise.allSettled(Array.from({ length: 8 }, () => certificates.issue(by(), request())))
     expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(3)
@@ -264,7 +264,7 @@ describeOnDatabases('issuing', database => {
       database: database(),
       policies: openRelationalPolicies(database()),
       writes: writesOn(database()),
-      keys: openThingKeys([masterKey]),
+      thingKeys: openThingKeys([masterKey]),
     }
     const things = openThings({ ...parts, certificates })
     for (let round = 0; round < 5; round++) {
@@ -293,7 +293,7 @@ describeOnDatabases('issuing', database => {
       expect(open).toBe(0)
       return work()
     }
-    const { authority, counted } = elsewhere()
+    const { authority, counted } = externalAuthority()
     certificates = openOn(counting, {
       ...authority,
       sign: one => outside(() => authority.sign(one)),
@@ -307,7 +307,7 @@ describeOnDatabases('issuing', database => {
       database: counting,
       policies: openRelationalPolicies(counting),
       writes: writesOn(counting),
-      keys: openThingKeys([masterKey]),
+      thingKeys: openThingKeys([masterKey]),
       certificates,
     })
     // A deletion that is refused revokes nothing.
@@ -323,7 +323,7 @@ describeOnDatabases('issuing', database => {
   })
 
   test('a certificate that is issued while an authority elsewhere revokes the others is revoked too', async () => {
-    const { authority, counted } = elsewhere()
+    const { authority, counted } = externalAuthority()
     let serial = ''
     certificates = open({
       ...authority,

@@ -3,7 +3,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { expect, test } from 'vitest'
-import { changesChannel, openChanges } from '../../../control-plane/changes.ts'
+import { accessChangesChannel, openAccessChanges } from '../../../control-plane/access-changes.ts'
 import type { AccessChange } from '../../../control-plane/client.ts'
 import type { UserId } from '../../../control-plane/ids.ts'
 import { openRelationalPolicies } from '../../../control-plane/policies/relational.ts'
@@ -105,7 +105,7 @@ describeWithOwnPostgres('changes', postgres => {
     // 12 MB of lines, which is more than the system buffers for a connection of loopback.
     const [bursts, burst] = [50, 2_000]
     for (let sequence = 1; sequence <= bursts * burst; sequence++) {
-      if (sequence % burst === 1) await platform.database.query(notify, [changesChannel, burst])
+      if (sequence % burst === 1) await platform.database.query(notify, [accessChangesChannel, burst])
       const line = await nextChange(lines)
       if (line.sequence !== sequence) throw new Error(`${line.sequence} came in place of ${sequence}`)
     }
@@ -162,7 +162,7 @@ describeWithOwnPostgres('changes', postgres => {
     const { platform, internalUrl } = await openInstance(await postgres.createDatabase())
     const lines = follow(internalUrl)
     await lines.next()
-    await platform.database.query('SELECT pg_notify($1, $2)::text', [changesChannel, payload])
+    await platform.database.query('SELECT pg_notify($1, $2)::text', [accessChangesChannel, payload])
     for await (const line of lines) expect(line.type).toBe('beat')
   })
 
@@ -189,7 +189,7 @@ function usersOf(database: Database): Users {
   return openUsers({
     database,
     policies: openRelationalPolicies(database),
-    writes: writesOn(database, openChanges(recordingLogger().logger, { shared: true })),
+    writes: writesOn(database, openAccessChanges(recordingLogger().logger, { shared: true })),
     passwords: openPasswords(),
     versions: openTokenVersions(database),
   })

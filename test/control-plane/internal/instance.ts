@@ -3,7 +3,7 @@
 import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
 import { openOutage } from '../../../config/outage.ts'
-import { changesChannel } from '../../../control-plane/changes.ts'
+import { accessChangesChannel } from '../../../control-plane/access-changes.ts'
 import type { Credential } from '../../../control-plane/client.ts'
 import { type Feed, openFeed } from '../../../control-plane/internal/feed.ts'
 import { internalRoutes } from '../../../control-plane/internal/routes.ts'
@@ -48,7 +48,7 @@ export async function openInstance(databaseUrl: string, extra: Extra = {}): Prom
         {
           url: extra.notificationsUrl ?? databaseUrl,
           applicationName: 'sluice-test-notifications',
-          channel: changesChannel,
+          channel: accessChangesChannel,
           answerMsMax: extra.answerMsMax ?? 60_000,
         },
         {

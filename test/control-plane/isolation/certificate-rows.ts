@@ -6,7 +6,7 @@ import { callers } from './world.ts'
 
 const route = { takes: 'tokens' } as const
 const thing = ({ site }: At) => ({ parameters: { thing: site.thing.id } })
-const ofThing = ({ site }: At) => ({ thing_id: site.thing.id })
+const thingIdField = ({ site }: At) => ({ thing_id: site.thing.id })
 const serial = ({ site }: At) => ({ parameters: { serial: site.certificate } })
 const kept = ({ site }: At) => ({ thing_id: site.thing.id, cert: text, cert_serial: site.certificate, expiration: text })
 const issued = ({ site }: At) => expect.objectContaining({ ThingID: site.thing.id, ClientCert: text, ClientKey: text }) as unknown
@@ -19,7 +19,7 @@ export const certificateRows: readonly Row[] = [
     allowed: isOwner,
     status: 201,
     changes: 'more',
-    request: at => ({ body: { ...ofThing(at), key_type: 'ec' } }),
+    request: at => ({ body: { ...thingIdField(at), key_type: 'ec' } }),
     answer: issued,
   },
   {
@@ -47,7 +47,7 @@ export const certificateRows: readonly Row[] = [
     allowed: isOwner,
     status: 200,
     changes: 'site',
-    request: at => ({ body: ofThing(at) }),
+    request: at => ({ body: thingIdField(at) }),
     answer: revoked,
   },
   { ...route, route: 'DELETE /certs/{thing}', allowed: isOwner, status: 200, changes: 'site', request: thing, answer: revoked },

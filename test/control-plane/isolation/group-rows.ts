@@ -22,13 +22,13 @@ const groupsPage = (groups: readonly unknown[]) => pageOf('groups', groups, { or
 function groupsOf(at: At): unknown[] {
   const { world, caller, site } = at
   const own = ownSite(at)
-  const ofOwner = [
+  const ownersGroups = [
     groupOf('things', site.thingsGroup, world.users.owner.id),
     groupOf('users', site.usersGroup, world.users.owner.id),
   ] as const
-  if (own === site) return [...ofOwner]
-  if (caller === 'member') return [ofOwner[0]]
-  if (caller === 'memberByGroup') return [ofOwner[1]]
+  if (own === site) return [...ownersGroups]
+  if (caller === 'member') return [ownersGroups[0]]
+  if (caller === 'memberByGroup') return [ownersGroups[1]]
   const { id } = world.users.stranger
   return own === undefined ? [] : [groupOf('things', own.thingsGroup, id), groupOf('users', own.usersGroup, id)]
 }

@@ -110,7 +110,7 @@ export interface Substitution {
 /** In hex, if the request wants that. */
 const absentOf = (name: Named): string => (name === 'certificate' ? absentId.replaceAll('-', '') : absentId)
 
-const ofAVersion = { 'if-match': '"99"' }
+const versionHeaders = { 'if-match': '"99"' }
 
 /** Requests of a row with each of its ids replaced: by an absent one and, if that makes a difference, by a stranger's. */
 export function substitutionsOf(world: World, row: Row, site: Site): Substitution[] {
@@ -128,7 +128,7 @@ export function substitutionsOf(world: World, row: Row, site: Site): Substitutio
           requests: {
             absent: replaced(absentOf(name)),
             ...(own ? { foreign: replaced(foreign) } : {}),
-            ...(own && row.isVersioned === true ? { 'foreign, of a version': { ...replaced(foreign), headers: ofAVersion } } : {}),
+            ...(own && row.isVersioned === true ? { 'foreign, of a version': { ...replaced(foreign), headers: versionHeaders } } : {}),
           },
         }
       })

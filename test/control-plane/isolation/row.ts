@@ -122,6 +122,6 @@ export function namedIn(
   site: Site,
 ): { name: Named; id: string; foreign: string | undefined }[] {
   const foreignIds = idsOf(foreign)
-  const ofSite = Object.entries(idsOf(site)).map(([name, id]) => ({ name: name as Named, id, foreign: foreignIds[name as keyof Site] }))
-  return [...ofSite, { name: 'owner', id: owner.id, foreign: stranger.id }, { name: 'bystander', id: bystander.id, foreign: undefined }]
+  const siteIds = Object.entries(idsOf(site)).map(([name, id]) => ({ name: name as Named, id, foreign: foreignIds[name as keyof Site] }))
+  return [...siteIds, { name: 'owner', id: owner.id, foreign: stranger.id }, { name: 'bystander', id: bystander.id, foreign: undefined }]
 }

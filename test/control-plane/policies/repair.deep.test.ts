@@ -1,8 +1,8 @@
 // Adding missing automatic policies, in both policy stores: what is added, what is skipped, and concurrent deletions.
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openAccessChanges } from '../../../control-plane/access-changes.ts'
 import { openAuditLog } from '../../../control-plane/audit/store.ts'
-import { openChanges } from '../../../control-plane/changes.ts'
 import type { ThingId } from '../../../control-plane/ids.ts'
 import type { ControlPlaneOptions } from '../../../control-plane/options.ts'
 import { openOpenFga } from '../../../control-plane/policies/openfga/store.ts'
@@ -49,17 +49,17 @@ function repairSuite(database: () => Database, policiesOptions: () => Options): 
 
   async function repair(options: Partial<RepairOptions> = {}): Promise<Record<string, number>> {
     const audit = openAuditLog(database(), { retentionDays: 365 })
-    const writes = openWrites({ policies: store, audit, changes: openChanges(recordingLogger().logger) })
+    const writes = openWrites({ policies: store, audit, accessChanges: openAccessChanges(recordingLogger().logger) })
     const parts = { before: undefined, dryRun: false, onlyMissing: onlyMissing(), onProgress: () => undefined, ...options }
     const repaired = await repairPolicies(database(), writes, parts)
     return Object.fromEntries(repaired.map(({ name, policies }) => [name, policies]))
   }
-  const remove = (policies: readonly Policy[]): Promise<unknown> => store.transaction((_, changes) => changes.remove(policies))
+  const remove = (policies: readonly Policy[]): Promise<unknown> => store.transaction((_, policyWriter) => policyWriter.remove(policies))
   /** The policies of these objects, and those of the user on `users`. */
   async function policiesOf(user: User, objects: readonly string[]): Promise<string[]> {
     const lists = await Promise.all(objects.map(object => store.list({ object: object as PolicyObject })))
-    const ofUser = await store.list({ object: 'users', subject: user.id as never })
-    return [...lists.flat(), ...ofUser].map(({ subject, relation, object }) => `${object}#${relation}@${subject}`).sort()
+    const membership = await store.list({ object: 'users', subject: user.id as never })
+    return [...lists.flat(), ...membership].map(({ subject, relation, object }) => `${object}#${relation}@${subject}`).sort()
   }
   async function linesOfAudit(): Promise<number> {
     const sql = `SELECT count(*) AS lines FROM control_plane.audit WHERE action = 'policy.repair'`
@@ -74,12 +74,12 @@ function repairSuite(database: () => Database, policiesOptions: () => Options): 
     await ask(owner, 'POST', `/groups/${group}/members`, { type: 'things', members: [thing] })
     const before = await policiesOf(owner, [thing, group])
     const friendship: Policy = { subject: friend.id as never, relation: 'member', object: group as never }
-    await store.transaction(async (_, changes) => {
-      await changes.removeAll({ object: thing })
-      await changes.removeAll({ object: group as never })
-      await changes.remove([{ subject: owner.id as never, relation: 'member', object: 'users' }])
+    await store.transaction(async (_, policyWriter) => {
+      await policyWriter.removeAll({ object: thing })
+      await policyWriter.removeAll({ object: group as never })
+      await policyWriter.remove([{ subject: owner.id as never, relation: 'member', object: 'users' }])
     })
-    await store.transaction((_, changes) => changes.add([friendship]))
+    await store.transaction((_, policyWriter) => policyWriter.add([friendship]))
     return { owner, friend, thing, group, before }
   }
 
@@ -151,8 +151,8 @@ function repairSuite(database: () => Database, policiesOptions: () => Options): 
       `SELECT objects, relations FROM control_plane.audit WHERE action = 'policy.repair' ORDER BY id OFFSET $1`,
       [lines],
     )
-    const ofUsers = audited.filter(({ objects }) => objects.includes('users'))
-    expect(ofUsers.map(({ objects, relations }) => [objects.length <= 1001, relations])).toEqual([1, 2, 3].map(() => [true, ['member']]))
+    const userLines = audited.filter(({ objects }) => objects.includes('users'))
+    expect(userLines.map(({ objects, relations }) => [objects.length <= 1001, relations])).toEqual([1, 2, 3].map(() => [true, ['member']]))
   })
 
   describe('beside an instance', () => {

@@ -6,7 +6,7 @@ import { OptionsError } from '../../../config/options/options.ts'
 import { type LayoutFile, readLayout } from '../../../control-plane/provisioning/layout-file.ts'
 import { temporaryFolder } from '../../temporary-folder.ts'
 
-export interface Given {
+export interface Surroundings {
   readonly compatibility?: 'none' | '0.13'
   readonly environment?: Readonly<Record<string, string>>
 }
@@ -18,7 +18,7 @@ export function layoutFile(text: string): string {
   return path
 }
 
-export function layoutOf(text: string, { compatibility = 'none', environment = {} }: Given = {}): LayoutFile {
+export function layoutOf(text: string, { compatibility = 'none', environment = {} }: Surroundings = {}): LayoutFile {
   return readLayout(layoutFile(text), { compatibility, environment })
 }
 

@@ -200,25 +200,27 @@ test('with compatibility the variables of release 0.13 work below the file, each
   expect(credentials).toEqual({ kind: 'password', user: 'other@example.com', password: 'x7kq2m3p' })
   expect(layout.bootstrap).toEqual({ isProvisioned: true, isWhitelisted: false, hasCertificates: false, content: { app: { qos: 1 } } })
   expect(layout.certificate).toEqual({ ttlSeconds: 86_400, keyType: 'rsa', rsaBits: 2048 })
-  const ofVariables = warnings.filter(warning => warning.startsWith('MF_'))
+  const variableWarnings = warnings.filter(warning => warning.startsWith('MF_'))
   // All except the three that are empty.
-  expect(ofVariables).toHaveLength(Object.keys(olderVariables).length + 1 - 3)
-  expect(ofVariables).toContain('MF_PROVISION_PASS: it is a name of release 0.13: write SVC_PROVISION_PASSWORD')
-  expect(ofVariables).toContain('MF_PROVISION_HTTP_PORT: it is ignored: set SVC_HTTP_PORT')
+  expect(variableWarnings).toHaveLength(Object.keys(olderVariables).length + 1 - 3)
+  expect(variableWarnings).toContain('MF_PROVISION_PASS: it is a name of release 0.13: write SVC_PROVISION_PASSWORD')
+  expect(variableWarnings).toContain('MF_PROVISION_HTTP_PORT: it is ignored: set SVC_HTTP_PORT')
   expect(load({ ...user, ...olderVariables }, '', older).credentials).toEqual(asUser)
 })
 
 test('without compatibility every older name stops the start, and says what to write', () => {
-  const ofFile = faultsOf(() => load({}, olderFile))
-  expect(ofFile).toHaveLength(20)
-  expect(ofFile).toContain('config.toml:16: server.mf_user is a name of release 0.13: write svc_user, or set SVC_COMPATIBILITY=0.13')
-  expect(ofFile).toContain(
+  const fileFaults = faultsOf(() => load({}, olderFile))
+  expect(fileFaults).toHaveLength(20)
+  expect(fileFaults).toContain('config.toml:16: server.mf_user is a name of release 0.13: write svc_user, or set SVC_COMPATIBILITY=0.13')
+  expect(fileFaults).toContain(
     'config.toml:11: server.http_port is a name of release 0.13: remove it (set SVC_HTTP_PORT), or set SVC_COMPATIBILITY=0.13',
   )
-  expect(ofFile.join()).not.toContain('x7kq2m3p')
-  const ofVariables = faultsOf(() => load(olderVariables))
-  expect(ofVariables).toHaveLength(Object.keys(olderVariables).length)
-  expect(ofVariables).toContain('MF_PROVISION_USER: it is a name of release 0.13: write SVC_PROVISION_USER, or set SVC_COMPATIBILITY=0.13')
+  expect(fileFaults.join()).not.toContain('x7kq2m3p')
+  const variableFaults = faultsOf(() => load(olderVariables))
+  expect(variableFaults).toHaveLength(Object.keys(olderVariables).length)
+  expect(variableFaults).toContain(
+    'MF_PROVISION_USER: it is a name of release 0.13: write SVC_PROVISION_USER, or set SVC_COMPATIBILITY=0.13',
+  )
 })
 
 test.each([

@@ -221,8 +221,8 @@ describeOnDatabases('rotation of the master key', database => {
     beforeEach(async () => {
       const old = await open([oldKey])
       const token = await old.signIn(user)
-      const ofUser = { authorization: token }
-      await expectStatus(call(old.url, 'POST', '/mapping', { ...ofUser, body: device }), 201)
+      const userHeaders = { authorization: token }
+      await expectStatus(call(old.url, 'POST', '/mapping', { ...userHeaders, body: device }), 201)
       const body = {
         external_id: 'other',
         external_key: 'external key',
@@ -230,15 +230,15 @@ describeOnDatabases('rotation of the master key', database => {
         content: '{"a":1}',
         client_key: 'private',
       }
-      await expectStatus(call(old.url, 'POST', '/things/configs', { ...ofUser, body }), 201)
+      await expectStatus(call(old.url, 'POST', '/things/configs', { ...userHeaders, body }), 201)
     })
 
     test('contents and private keys are written under the new key, and the configuration keeps its version', async () => {
       const config = `/things/configs/${things[0]!.id}`
       const before = await ask('GET', config)
-      expect((await readRotation(database(), both)).configsLeft).toBe(1)
+      expect((await readRotation(database(), both)).bootstrapConfigsLeft).toBe(1)
       await rotate()
-      expect((await readRotation(database(), both)).configsLeft).toBe(0)
+      expect((await readRotation(database(), both)).bootstrapConfigsLeft).toBe(0)
       const after = await ask('GET', config, undefined, await open([newKey]))
       expect([after.json, after.headers.get('etag')]).toEqual([before.json, before.headers.get('etag')])
       const fetched = await fetchOn(platform, { external_id: 'other', external_key: 'external key' })

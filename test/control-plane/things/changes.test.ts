@@ -133,7 +133,9 @@ describePlatform('changes of things', platform => {
     const [thing] = await create({ name: 'shared' })
     const policies = openRelationalPolicies(platform().database)
     const grant = (relation: 'write' | 'delete') =>
-      policies.transaction((_, changes) => changes.add([{ subject: stranger.id as UserId, relation, object: thing!.id as never }]))
+      policies.transaction((_, policyWriter) =>
+        policyWriter.add([{ subject: stranger.id as UserId, relation, object: thing!.id as never }]),
+      )
     const as = { authorization: stranger.token }
     await grant('write')
     expect((await change('PUT', `/things/${thing!.id}`, { name: 'by a friend' }, as)).status).toBe(200)

@@ -39,24 +39,24 @@ describePlatform('sharing', platform => {
   test('shared=true also lists what a user may read of others, however they got the right, until it is removed', async () => {
     const [reader, group] = [await platform().user(), (await ask('POST', '/groups', { name: 'g' })).headers.get('location')!]
     const [own] = (await ask('POST', '/things/bulk', [{ name: 'own' }], reader)).json!['things'] as [{ id: string }]
-    const [direct, ofGroup, written] = [await makeThing(), await makeThing(), await makeThing()]
+    const [direct, throughGroup, written] = [await makeThing(), await makeThing(), await makeThing()]
     await share('POST', direct, [reader.id], ['read'])
     await share('POST', written, [reader.id], ['write'])
-    await ask('POST', `${group}/members`, { type: 'things', members: [ofGroup] })
-    const ofUsers = (await ask('POST', '/groups', { name: 'u' })).headers.get('location')!
-    await ask('POST', `${ofUsers}/members`, { type: 'users', members: [reader.id] })
-    await ask('POST', `${ofUsers}/share`, { thing_group_id: group.replace('/groups/', '') })
+    await ask('POST', `${group}/members`, { type: 'things', members: [throughGroup] })
+    const userGroup = (await ask('POST', '/groups', { name: 'u' })).headers.get('location')!
+    await ask('POST', `${userGroup}/members`, { type: 'users', members: [reader.id] })
+    await ask('POST', `${userGroup}/share`, { thing_group_id: group.replace('/groups/', '') })
     const listed = async (query: string): Promise<{ total: unknown; ids: string[] }> => {
       const { json } = await ask('GET', `/things?${query}`, undefined, reader)
       return { total: json!['total'], ids: (json!['things'] as { id: string }[]).map(({ id }) => id).toSorted() }
     }
-    expect(await listed('shared=true')).toEqual({ total: 3, ids: [own.id, direct, ofGroup].toSorted() })
+    expect(await listed('shared=true')).toEqual({ total: 3, ids: [own.id, direct, throughGroup].toSorted() })
     expect(await listed('shared=true&name=OWN')).toEqual({ total: 1, ids: [own.id] })
     expect(await listed('shared=true&limit=1&offset=2')).toMatchObject({ total: 3, ids: [expect.any(String)] })
     expect(await listed('shared=false')).toEqual({ total: 1, ids: [own.id] })
     expect(await listed('')).toEqual({ total: 1, ids: [own.id] })
     await share('DELETE', direct, [reader.id], ['read'])
-    await ask('DELETE', `${ofUsers}/members`, { type: 'users', members: [reader.id] })
+    await ask('DELETE', `${userGroup}/members`, { type: 'users', members: [reader.id] })
     expect(await listed('shared=true')).toEqual({ total: 1, ids: [own.id] })
   })
 

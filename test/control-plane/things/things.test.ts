@@ -81,7 +81,9 @@ describePlatform('things', platform => {
   test('a user who is not a member of users cannot create things', async () => {
     const user = await platform().user()
     const policies = openRelationalPolicies(platform().database)
-    await policies.transaction((_, changes) => changes.remove([{ subject: user.id as UserId, relation: 'member', object: 'users' }]))
+    await policies.transaction((_, policyWriter) =>
+      policyWriter.remove([{ subject: user.id as UserId, relation: 'member', object: 'users' }]),
+    )
     const answers = [
       await create([{ name: 'no' }], user.token),
       await call(platform().url, 'POST', '/things', { authorization: user.token, body: { name: 'no' } }),
@@ -303,7 +305,9 @@ describePlatform('things', platform => {
     const [thing] = thingsOf(await create([{ name: 'shared' }]))
     const policies = openRelationalPolicies(platform().database)
     const user = await platform().user()
-    await policies.transaction((_, changes) => changes.add([{ subject: user.id as UserId, relation: 'read', object: thing!.id as never }]))
+    await policies.transaction((_, policyWriter) =>
+      policyWriter.add([{ subject: user.id as UserId, relation: 'read', object: thing!.id as never }]),
+    )
     expect((await get(`/things/${thing!.id}`, user.token)).json).toEqual(thing)
     expect((await get('/things', user.token)).json?.total).toBe(0)
   })

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { deriveKey } from '../../../config/secrets.ts'
 import { openAuthentication } from '../../../control-plane/access/authentication.ts'
 import { openFailedAttempts } from '../../../control-plane/access/failed-attempts.ts'
-import { openChanges } from '../../../control-plane/changes.ts'
+import { openAccessChanges } from '../../../control-plane/access-changes.ts'
 import type { AccessChange } from '../../../control-plane/client.ts'
 import type { UserId } from '../../../control-plane/ids.ts'
 import { openApiKeys } from '../../../control-plane/keys/store.ts'
@@ -21,13 +21,13 @@ describePlatform('password change', platform => {
   /** The users of one instance of the platform. */
   function open(derive = argon2id): { users: Users; changes: AccessChange[] } {
     const { database } = platform()
-    const changes = openChanges(recordingLogger().logger)
+    const accessChanges = openAccessChanges(recordingLogger().logger)
     const heard: AccessChange[] = []
-    changes.onChange(change => void heard.push(change))
+    accessChanges.onChange(change => void heard.push(change))
     const users = openUsers({
       database,
       policies: openRelationalPolicies(database),
-      writes: writesOn(database, changes),
+      writes: writesOn(database, accessChanges),
       passwords: openPasswords(derive),
       versions: openTokenVersions(database),
     })

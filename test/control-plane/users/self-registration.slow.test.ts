@@ -36,7 +36,7 @@ describeOnDatabases('self-registration', database => {
   test('closed by removing the policy, it stays closed over the next start', async () => {
     platform = await openPlatform(database())
     const policies = openRelationalPolicies(database())
-    await policies.transaction((_, changes) => changes.remove([{ subject: '*', relation: 'create', object: 'users' }]))
+    await policies.transaction((_, policyWriter) => policyWriter.remove([{ subject: '*', relation: 'create', object: 'users' }]))
     expect((await register()).status).toBe(401)
     await platform.close()
     platform = await openPlatform(database())

@@ -334,9 +334,9 @@ test('of several writers of a topic the one that is named is compared, with its 
 test('letters of an earlier topic, whose number the log has now, do not count', async () => {
   const { world, verify } = await siteWith([pack(1), text('no numbers')])
   const [letter] = world.deadLetters.messages
-  const ofTopic = (id: string) => letter!.headers!.map(header => (header.key === 'sluice.log-id' ? { ...header, value: id } : header))
-  world.deadLetters.messages[0] = { ...letter!, headers: ofTopic('before') }
+  const headersNaming = (id: string) => letter!.headers!.map(header => (header.key === 'sluice.log-id' ? { ...header, value: id } : header))
+  world.deadLetters.messages[0] = { ...letter!, headers: headersNaming('before') }
   expect((await verify()).partitions[0]).toMatchObject({ faults: { 'missing dead letter': 1 } })
-  world.deadLetters.messages[0] = { ...letter!, headers: ofTopic(world.log.id) }
+  world.deadLetters.messages[0] = { ...letter!, headers: headersNaming(world.log.id) }
   expect((await verify()).holds).toBe(true)
 })

@@ -62,7 +62,7 @@ describe.each(Object.entries(kinds))('on %s', (_name, open) => {
   /** Letters of a writer, and a queue that reads them as after a restart. */
   async function withDeadLetters(
     deadLetters: readonly DeadLetter[],
-    ofLog2: readonly DeadLetter[] = [],
+    secondLogs: readonly DeadLetter[] = [],
   ): Promise<{ tool: () => DeadLetterQueue; put: (some: readonly DeadLetter[]) => Promise<void> }> {
     const these = (topics = open())
     const of = (logNumber: number) =>
@@ -75,7 +75,7 @@ describe.each(Object.entries(kinds))('on %s', (_name, open) => {
       })
     const dead = of(1)
     await dead.put(deadLetters)
-    await of(2).put(ofLog2)
+    await of(2).put(secondLogs)
     return {
       tool: () => openDeadLetterQueue({ reader: these.reader(), log: these.deadLetters }),
       put: some => dead.put(some),
@@ -264,9 +264,9 @@ describe.each(Object.entries(kinds))('on %s', (_name, open) => {
     await put([deadLetter(3)])
     expect(await counted()).toEqual({ 'one-value': 1, 'store-refused': 1 })
     expect(await counted()).toEqual({ 'one-value': 1, 'store-refused': 1 })
-    const ofOtherTopic = openDeadLetterCounts(topics!.reader(), 'id-2')
-    await ofOtherTopic.readOn()
-    expect(ofOtherTopic.byRule()).toEqual({})
+    const otherTopic = openDeadLetterCounts(topics!.reader(), 'id-2')
+    await otherTopic.readOn()
+    expect(otherTopic.byRule()).toEqual({})
   })
 
   test('messages in the topic that no writer wrote are skipped', async () => {

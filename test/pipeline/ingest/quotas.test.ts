@@ -11,9 +11,9 @@ const other = randomUUID()
 const otherChannel = randomUUID()
 
 /** Quotas whose clock only moves when the test moves it. */
-function openClocked(ofThing: number, ofChannel: number): { quotas: Quotas; pass: (ms: number) => void } {
+function openClocked(thingMessages: number, channelMessages: number): { quotas: Quotas; pass: (ms: number) => void } {
   let nowMs = 1_000_000.25
-  const quotas = openQuotas({ thingMessagesPerMinute: ofThing, channelMessagesPerMinute: ofChannel }, () => nowMs)
+  const quotas = openQuotas({ thingMessagesPerMinute: thingMessages, channelMessagesPerMinute: channelMessages }, () => nowMs)
   return { quotas: quotas!, pass: ms => void (nowMs += ms) }
 }
 

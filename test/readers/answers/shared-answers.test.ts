@@ -5,8 +5,8 @@ import type { Access } from '../../../control-plane/client.ts'
 import { channel, publishers, records } from '../../conformance/reader/fixture.ts'
 import { access, options, owner, serve, thing, unused } from '../served.ts'
 
-const ofOwner: Access = { allowed: true, publisher: null, owner: 'user' }
-const ofThing: Access = { allowed: true, publisher: publishers[0], owner: 'user' }
+const ownerAccess: Access = { allowed: true, publisher: null, owner: 'user' }
+const thingAccess: Access = { allowed: true, publisher: publishers[0], owner: 'user' }
 
 interface Asker {
   readonly headers: Record<string, string>
@@ -14,7 +14,7 @@ interface Asker {
 }
 
 /** Asks all at once: it is known in one moment who they are. Their answers, and the publishers for which the store was asked. */
-async function askTogether(askers: readonly Asker[], right: () => Access = () => ofOwner) {
+async function askTogether(askers: readonly Asker[], right: () => Access = () => ownerAccess) {
   const known = Promise.withResolvers<void>()
   const allAsk = Promise.withResolvers<void>()
   const read: (string | undefined)[] = []
@@ -33,7 +33,7 @@ async function askTogether(askers: readonly Asker[], right: () => Access = () =>
       authorize: async ({ credential }) => {
         if (++asking === askers.length) allAsk.resolve()
         await known.promise
-        return credential.scheme === 'Thing' ? ofThing : right()
+        return credential.scheme === 'Thing' ? thingAccess : right()
       },
     },
   )
@@ -85,7 +85,7 @@ test('another query, another format and another coding are different requests', 
 })
 
 test('those who may not read are refused while others are answered', async () => {
-  const rights: Access[] = [ofOwner, { allowed: false, reason: 'forbidden' }]
+  const rights: Access[] = [ownerAccess, { allowed: false, reason: 'forbidden' }]
   const { texts } = await askTogether([{ headers: owner }, { headers: owner }], () => rights.pop()!)
   expect(new Set(texts.map(([status]) => status))).toEqual(new Set([200, 403]))
 })

@@ -111,10 +111,10 @@ describe('statements', () => {
           if (one[name] !== undefined) Object.assign(right, { [name]: other[name] ?? '' })
         }
         const plain = { ...page, after: undefined, offset: 0 }
-        const [ofLeft, ofRight] = [textsOf(await sentFor(left, plain)), textsOf(await sentFor(right, plain))]
+        const [leftTexts, rightTexts] = [textsOf(await sentFor(left, plain)), textsOf(await sentFor(right, plain))]
         // What matches is read whole by its key: with other values nothing may match.
-        for (const sent of [ofLeft, ofRight]) for (const cql of sent) if (cql.includes(' IN ')) sent.delete(cql)
-        expect(ofRight).toEqual(ofLeft)
+        for (const sent of [leftTexts, rightTexts]) for (const cql of sent) if (cql.includes(' IN ')) sent.delete(cql)
+        expect(rightTexts).toEqual(leftTexts)
       }),
       { numRuns: 100 },
     )

@@ -39,8 +39,8 @@ export function openFakeAccess(): FakeAccess {
     isAway: false,
     async authorize({ credential: { secret }, channel: asked }) {
       if (access.isAway) throw new AccessUnavailableError('it is away')
-      const ofChannel = access.rights.get(`${secret} ${asked}`)
-      if (ofChannel !== undefined) return ofChannel
+      const channelRight = access.rights.get(`${secret} ${asked}`)
+      if (channelRight !== undefined) return channelRight
       const right = access.rights.get(secret) ?? { allowed: false, reason: 'unauthenticated' }
       return right.allowed && asked !== channel ? { allowed: false, reason: 'forbidden' } : right
     },

@@ -147,13 +147,13 @@ describe('times', () => {
 
 test.each(['messages', 'weather'])('pages of %s are in the order of an index, after the conditions on its first fields', format => {
   const time = timeFieldOf(format)
-  const [ofChannel, ofPublisher] = rowIndexes(time).map(({ key }) => key)
+  const [channelIndex, publisherIndex] = rowIndexes(time).map(({ key }) => key)
   const keyOf = (some: Partial<Filter>): unknown => {
     const conditions = conditionsOf(filterOf({ channel: 'c', format, ...some }))!
     return { ...Object.fromEntries(Object.keys(conditions).map(name => [name, 1])), ...orderOf('desc', time) }
   }
-  expect(keyOf({})).toEqual(ofChannel)
-  expect(keyOf({ publisher: 'p' })).toEqual(ofPublisher)
+  expect(keyOf({})).toEqual(channelIndex)
+  expect(keyOf({ publisher: 'p' })).toEqual(publisherIndex)
   const reversed = Object.fromEntries(Object.entries(orderOf('desc', time)).map(([name, sign]) => [name, -sign]))
   expect(orderOf('asc', time)).toEqual(reversed)
 })

@@ -43,21 +43,21 @@ describeWithMongo('the statements of a reader', mongo => {
     const text = fc.option(fc.constantFrom('p-1', 'room', '$where', '{"$ne":1}', '\0', 'x'), { nil: undefined })
     const timeNs = fc.option(fc.bigInt({ min: 0n, max: 3_000_000n }), { nil: undefined })
     const number = fc.double({ noNaN: true })
-    const ofRecords = fc.record({
+    const recordFilters = fc.record({
       format: fc.constant('messages'),
       name: text,
       unit: text,
       stringValue: text,
       value: fc.option(fc.record({ comparator: fc.constantFrom('eq', 'lt', 'ge'), number }), { nil: undefined }),
     })
-    const ofDocuments = fc.record({
+    const documentFilters = fc.record({
       format: fc.constantFrom('room', 'unknown', '$where'),
       payload: fc.array(fc.record({ path: fc.constantFrom(['index'], ['a', '$b'], [' odd']), text: fc.constantFrom('7', 'x') }), {
         maxLength: 2,
       }),
     })
     const origin = fc.record({ publisher: text, subtopic: text, protocol: text, fromNs: timeNs, toNs: timeNs })
-    const some = fc.tuple(origin, fc.oneof(ofRecords, ofDocuments)).map(([one, other]) => ({ ...one, ...other }))
+    const some = fc.tuple(origin, fc.oneof(recordFilters, documentFilters)).map(([one, other]) => ({ ...one, ...other }))
     started.length = 0
     await fc.assert(
       fc.asyncProperty(some, async filters => {

@@ -160,13 +160,13 @@ async function lookedAt({ database }: PostgresSite, sql: string, values: readonl
     readonly [removed: `Rows Removed by ${string}`]: number
   }
   const [explained] = await database.query<{ 'QUERY PLAN': string }>(`EXPLAIN (ANALYZE, FORMAT JSON, TIMING off) ${sql}`, values)
-  const ofPlan = (plan: Plan): number => {
+  const readBy = (plan: Plan): number => {
     const removed = (plan['Rows Removed by Filter'] ?? 0) + (plan['Rows Removed by Index Recheck'] ?? 0)
     const scanned = /^(Seq|Index|Index Only|Bitmap Heap|CTE) Scan$/.test(plan['Node Type']) ? plan['Actual Rows'] + removed : 0
     const own = plan['Actual Loops'] * (scanned + (plan['Rows Removed by Join Filter'] ?? 0))
-    return own + (plan.Plans ?? []).reduce((sum, below) => sum + ofPlan(below), 0)
+    return own + (plan.Plans ?? []).reduce((sum, below) => sum + readBy(below), 0)
   }
-  return ofPlan((JSON.parse(explained!['QUERY PLAN']) as [{ Plan: Plan }])[0].Plan)
+  return readBy((JSON.parse(explained!['QUERY PLAN']) as [{ Plan: Plan }])[0].Plan)
 }
 
 describe('with 3,000 rows', () => {

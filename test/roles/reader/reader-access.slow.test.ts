@@ -47,8 +47,8 @@ describeWithPostgres('readers in separate processes', postgres => {
     const own = await expectStatus(read(reader, mine, mine.device), 200)
     expect([own.json?.['total'], valuesOf(own)]).toEqual([3, [2, 1, 0]])
     expect((await expectStatus(read(reader, mine, mine.owner, '?count=exact'), 200)).json?.['total']).toBe(7)
-    const ofForeign = await expectStatus(read(reader, mine, mine.device, `?publisher=${foreign.thing}`), 200)
-    expect(ofForeign.json).toMatchObject({ total: 0, messages: [] })
+    const foreignRows = await expectStatus(read(reader, mine, mine.device, `?publisher=${foreign.thing}`), 200)
+    expect(foreignRows.json).toMatchObject({ total: 0, messages: [] })
     for (const stranger of [foreign.device, foreign.owner]) {
       const [refused, absent] = [await read(reader, mine, stranger), await read(reader, { channel: randomUUID() }, stranger)]
       expect([refused.status, absent.status]).toEqual([403, 403])

@@ -159,9 +159,9 @@ describeWithKafka('the tools', kafka =>
           '',
         ].join('\n'),
       )
-      const ofBad = await said('trace', bad)
-      expect(ofBad).toMatch(/^decoded {6}no: .*\(rule /m)
-      expect(ofBad).toMatch(/^dead letter {2}open: /m)
+      const badTrace = await said('trace', bad)
+      expect(badTrace).toMatch(/^decoded {6}no: .*\(rule /m)
+      expect(badTrace).toMatch(/^dead letter {2}open: /m)
       expect(await said('trace', refused)).toMatch(/^dead letter {2}open: .*\(rule format-limit\)/m)
       expect((await tool('trace', 'others-0-0')).errors).toMatch(/^the message is from the log "others"/)
     })

@@ -40,14 +40,14 @@ function serverOf(kinds: readonly Kind[], says: Says, shards: number) {
     const refused = selection.filter(line => kinds[line] !== 'number')
     for (const line of selection) if (kinds[line] === 'number') stored.add(line)
     if (refused.length === 0) return
-    const ofShard = refused.filter(line => line % shards === refused[0]! % shards)
+    const shardLines = refused.filter(line => line % shards === refused[0]! % shards)
     if (kinds[refused[0]!] === 'old' && says === 'conflict')
-      throw partial(tooOld(ofShard.length, BigInt(ofShard.filter(line => kinds[line] === 'old').at(-1)!)))
+      throw partial(tooOld(shardLines.length, BigInt(shardLines.filter(line => kinds[line] === 'old').at(-1)!)))
     const reason =
       kinds[refused[0]!] === 'text' && says === 'conflict'
         ? 'field type conflict: input field "a" on measurement "typed" is type string, already exists as type float'
         : 'points beyond'
-    throw partial(`${reason} dropped=${ofShard.length}`)
+    throw partial(`${reason} dropped=${shardLines.length}`)
   }
   return { post, stored, bodies }
 }

@@ -25,7 +25,7 @@ describeWithOwnMongo('FerretDB', mongo => {
     const url = `${mongo.url}audited`
     const store = await openStore({ url, directUrl: url, poisons: {} })
     const { database } = store
-    const ofPosition = (position: bigint): { _id: never } => {
+    const rowsAt = (position: bigint): { _id: never } => {
       const bounds = [0, 0xffff_ffff].map(index => {
         const id = Buffer.alloc(12)
         id.writeBigUInt64BE(position)
@@ -40,13 +40,13 @@ describeWithOwnMongo('FerretDB', mongo => {
       audit: openAudit(connection, optionsOf(url)),
       // In a collection no `_id` is twice: a fault would be in another one.
       async double(position) {
-        const rows = await database.collection('messages').find(ofPosition(position)).toArray()
+        const rows = await database.collection('messages').find(rowsAt(position)).toArray()
         await database.collection('elsewhere').insertMany(rows)
         await database
           .collection('sluice.formats')
           .insertOne({ _id: 'elsewhere' as never, number: 1, collection: 'elsewhere', channel: 'c', createdAt: new Date() })
       },
-      remove: async position => void (await database.collection('messages').deleteMany(ofPosition(position))),
+      remove: async position => void (await database.collection('messages').deleteMany(rowsAt(position))),
       dropFormat: async format => void (await database.collection(physicalName(format)).drop()),
       async shown(statement) {
         const db = { getCollection: (name: string) => database.collection(name) }

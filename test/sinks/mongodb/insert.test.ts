@@ -143,10 +143,10 @@ describe('the outcome of a message', () => {
   }
   const outcome = (errors: [number, Partial<WriteError>][]) => {
     const table = tableOf(3)
-    const ofTable = new Map(errors.map(([row, error]) => [row, { index: 0, code: 11_000, errmsg: 'E11000', ...error }]))
+    const tableErrors = new Map(errors.map(([row, error]) => [row, { index: 0, code: 11_000, errmsg: 'E11000', ...error }]))
     looked.length = 0
     const targets = [{ table, collection: 'messages' }]
-    return outcomeOf({ command, database } as unknown as Connection, targets, new Map([[table, ofTable]]), new Set(), signal)
+    return outcomeOf({ command, database } as unknown as Connection, targets, new Map([[table, tableErrors]]), new Set(), signal)
   }
 
   test('a duplicate of the _id, according to the server, needs no lookup', async () => {

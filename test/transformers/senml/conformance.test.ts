@@ -37,14 +37,14 @@ function underTest(transformer: Transformer): TransformerUnderTest {
 }
 
 /** Without the root object, which `auto` reads as JSON. */
-function ofArrays(transformer: Transformer): TransformerUnderTest {
+function takingArrays(transformer: Transformer): TransformerUnderTest {
   const all = underTest(transformer)
   return { ...all, refused: all.refused.filter(payload => payload[0] !== '{'.charCodeAt(0)) }
 }
 
 /** Every pack whose first record looks like one. */
 function unlabelled(transformer: Transformer): TransformerUnderTest {
-  return { ...ofArrays(transformer), envelope: { ...envelope, contentType: '', subtopic: '' } }
+  return { ...takingArrays(transformer), envelope: { ...envelope, contentType: '', subtopic: '' } }
 }
 
 /** The same packs in CBOR, and others that it refuses. */
@@ -79,6 +79,6 @@ function cborUnderTest(transformer: Transformer): TransformerUnderTest {
 transformerConformance('senml cbor', () => cborUnderTest(openSenmlCbor()))
 transformerConformance('auto, of CBOR', () => cborUnderTest(openTransformer({ format: 'auto' })))
 transformerConformance('senml json', () => underTest(openSenmlJson()))
-transformerConformance('auto', () => ofArrays(openTransformer({ format: 'auto' })))
+transformerConformance('auto', () => takingArrays(openTransformer({ format: 'auto' })))
 transformerConformance('auto, without a content type', () => unlabelled(openTransformer({ format: 'auto' })))
 transformerConformance('senml', () => underTest(openTransformer({ format: 'senml' })))

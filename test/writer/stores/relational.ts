@@ -27,7 +27,7 @@ const pageRows = 20_000
 const place = `(position >> 56)::int AS log, ((position >> 44) & 4095)::int AS partition, (position & 17592186044415)::float8 AS "offset", index`
 /** The logs by the number that the store gave them: as those of a site, in the order of their topics' names. */
 const logs = '(SELECT number, (dense_rank() OVER (ORDER BY name COLLATE "C") - 1)::int AS log FROM sluice.logs) AS logs'
-const ofOffsets = `FROM sluice.offsets JOIN ${logs} ON number = offsets.log`
+const fromOffsets = `FROM sluice.offsets JOIN ${logs} ON number = offsets.log`
 const partitionsOfLog = 4096
 
 export async function openRelationalSite({ postgres: options, role }: RelationalSiteOptions = {}): Promise<RelationalSite> {
@@ -98,7 +98,7 @@ export async function openStoreView(url: string): Promise<StoreView> {
     async positions() {
       try {
         const rows = await query<{ partition: number; next: number }>(
-          `SELECT ${partitionsOfLog} * logs.log + partition AS partition, next_offset::float8 AS next ${ofOffsets}`,
+          `SELECT ${partitionsOfLog} * logs.log + partition AS partition, next_offset::float8 AS next ${fromOffsets}`,
         )
         return new Map(rows.map(({ partition, next }) => [partition, next]))
       } catch (error) {
@@ -120,7 +120,7 @@ export async function openStoreView(url: string): Promise<StoreView> {
           'lost',
         ]
           .map(name => `${name}::float8 AS ${name}`)
-          .join(', ')} ${ofOffsets} ORDER BY 1`,
+          .join(', ')} ${fromOffsets} ORDER BY 1`,
       ),
     async *rows() {
       const client = new pg.Client(url)

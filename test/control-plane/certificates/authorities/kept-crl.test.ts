@@ -32,7 +32,7 @@ describeOnDatabases(
     })
     afterEach(() => void vi.useRealTimers())
     const open = (): Authority => {
-      const elsewhere = {
+      const externalAuthority = {
         name: 'step-ca',
         revoke: () => revoke(),
         crl: () => {
@@ -40,7 +40,7 @@ describeOnDatabases(
           return answer()
         },
       } satisfies Partial<Authority>
-      return keepingCrl(elsewhere as unknown as Authority, database())
+      return keepingCrl(externalAuthority as unknown as Authority, database())
     }
     const askedBy = async (authority: Authority): Promise<number> => {
       await authority.crl()

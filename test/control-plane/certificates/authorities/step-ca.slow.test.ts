@@ -190,18 +190,18 @@ describeWithStepCa('step-ca', stepCa => {
       stepCa.pause()
       // One of them asks, and nine wait.
       const deletions = Array.from({ length: 40 }, () => one.remove().finally(() => ended++))
-      let ofOther: Promise<Answer>
+      let otherDeletion: Promise<Answer>
       try {
         await expect.poll(() => ended).toBe(30)
         expect((await one.removeBare()).status).toBe(204)
-        ofOther = other.remove()
+        otherDeletion = other.remove()
         expect(ended).toBe(30)
       } finally {
         stepCa.resume()
       }
       const statuses = (await Promise.all(deletions)).map(({ status }) => status)
       expect(statuses.filter(status => status === 429)).toHaveLength(30)
-      expect((await ofOther).status).toBe(204)
+      expect((await otherDeletion).status).toBe(204)
       await onServer.close()
       await database.close()
     })

@@ -1,8 +1,8 @@
 // What a process leaves behind that is killed between creating an entity and delivering its policies, at each step, and how the next one finishes it.
 
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { openAccessChanges } from '../../../../control-plane/access-changes.ts'
 import { openAuditLog } from '../../../../control-plane/audit/store.ts'
-import { openChanges } from '../../../../control-plane/changes.ts'
 import type { ThingId, UserId } from '../../../../control-plane/ids.ts'
 import { type OpenFgaClient, openClient } from '../../../../control-plane/policies/openfga/client.ts'
 import { openRequests } from '../../../../control-plane/policies/openfga/requests.ts'
@@ -38,13 +38,13 @@ describeWithPostgres('outbox', postgres => {
     const requests = () => openRequests(optionsOf(openfga).openfga)
     /** Creates a thing like a process that dies at the step. */
     function makeThing(policies: OpenFgaPolicies): Promise<unknown> {
-      const changes = openChanges(recordingLogger().logger)
-      const writes = openWrites({ policies, audit: openAuditLog(database, { retentionDays: 1 }), changes })
+      const accessChanges = openAccessChanges(recordingLogger().logger)
+      const writes = openWrites({ policies, audit: openAuditLog(database, { retentionDays: 1 }), accessChanges })
       const things = openThings({
         database,
         policies,
         writes,
-        keys: openThingKeys([masterKey]),
+        thingKeys: openThingKeys([masterKey]),
         certificates: { revoking: (_by, _things, work) => work(async () => undefined) },
       })
       return things.create({ ...itself, user: user.id as UserId }, [{ name: 'made' }])

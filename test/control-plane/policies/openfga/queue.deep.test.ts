@@ -1,16 +1,16 @@
 // Changes of policies that OpenFGA refuses, whose answer is lost, or whose process is killed: they are kept, and take effect in the end, in their order.
 
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { openAccessChanges } from '../../../../control-plane/access-changes.ts'
 import { openAuditLog } from '../../../../control-plane/audit/store.ts'
 import type { Certificates } from '../../../../control-plane/certificates/store.ts'
-import { openChanges } from '../../../../control-plane/changes.ts'
 import { newThingId, newUserId, type ThingId, type UserId } from '../../../../control-plane/ids.ts'
 import { OutsideError } from '../../../../control-plane/outside/requests.ts'
+import { openPolicyAdministration } from '../../../../control-plane/policies/administration.ts'
 import { openClient } from '../../../../control-plane/policies/openfga/client.ts'
 import { type OpenFgaRequests, openRequests } from '../../../../control-plane/policies/openfga/requests.ts'
 import { type OpenFgaPolicies, openOpenFgaPolicies } from '../../../../control-plane/policies/openfga/store.ts'
 import type { Relation } from '../../../../control-plane/policies/policy-store.ts'
-import { openPolicies } from '../../../../control-plane/policies/store.ts'
 import { openThingKeys } from '../../../../control-plane/things/keys.ts'
 import { openThings, type Things } from '../../../../control-plane/things/store.ts'
 import { type Caller, itself, openWrites, type Writes } from '../../../../control-plane/writes.ts'
@@ -80,15 +80,15 @@ describeWithPostgres('queue', postgres => {
     }
 
     function partsOn(on: Database, store: OpenFgaPolicies): { writes: Writes; things: Things } {
-      const changes = openChanges(recordingLogger().logger)
-      changes.onChange(change => void ended.push(change))
+      const accessChanges = openAccessChanges(recordingLogger().logger)
+      accessChanges.onChange(change => void ended.push(change))
       const parts = {
         database: on,
         policies: store,
-        writes: openWrites({ policies: store, audit: openAuditLog(on, { retentionDays: 1 }), changes }),
+        writes: openWrites({ policies: store, audit: openAuditLog(on, { retentionDays: 1 }), accessChanges }),
       }
       const certificates = { revoking: (_by, _things, work) => work(async () => undefined) } satisfies Pick<Certificates, 'revoking'>
-      return { writes: parts.writes, things: openThings({ ...parts, keys: openThingKeys([masterKey]), certificates }) }
+      return { writes: parts.writes, things: openThings({ ...parts, thingKeys: openThingKeys([masterKey]), certificates }) }
     }
 
     /** Counted from now on. */
@@ -159,9 +159,9 @@ describeWithPostgres('queue', postgres => {
       const adding = things.share(owner, thing, [guest], ['read'])
       await expect.poll(() => sent).toBe(1)
       const other = await open('another process')
-      const elsewhere = openOn(other)
+      const otherPolicies = openOn(other)
       let isRemoved = false
-      const removing = partsOn(other, elsewhere)
+      const removing = partsOn(other, otherPolicies)
         .things.unshare(owner, thing, [guest], ['read'])
         .finally(() => (isRemoved = true))
       const waits = 'SELECT FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted AND datname = current_database()'
@@ -169,7 +169,7 @@ describeWithPostgres('queue', postgres => {
       resolve('passes')
       await Promise.all([adding, removing])
       expect(await policiesOf(thing)).toEqual([])
-      await elsewhere.close()
+      await otherPolicies.close()
       await other.close()
     })
 
@@ -227,9 +227,9 @@ describeWithPostgres('queue', postgres => {
     test('administrators who remove each other at once leave one of them', async () => {
       const [ann, bob] = (await users(2)) as [UserId, UserId]
       const first = await policies.list({ object: 'authorities' })
-      const authorities = openPolicies(policies, writes)
+      const authorities = openPolicyAdministration(policies, writes)
       await authorities.add(itself, [ann, bob], ['member'], 'authorities')
-      await policies.transaction((_, changes) => changes.remove(first))
+      await policies.transaction((_, policyWriter) => policyWriter.remove(first))
       const release = hold()
       const removing = authorities.remove({ ...itself, user: ann }, [bob], ['member'], 'authorities')
       await expect.poll(rows).toHaveLength(1)

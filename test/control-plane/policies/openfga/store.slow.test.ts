@@ -42,7 +42,7 @@ describeWithPostgres('OpenFGA store', postgres => {
         things.push(...(json!['things'] as { id: string }[]).map(({ id }) => id))
       }
       const shared = things.map((object): Policy => ({ subject: reader.id, relation: 'read', object }) as Policy)
-      await store.transaction((_, changes) => changes.add(shared))
+      await store.transaction((_, policyWriter) => policyWriter.add(shared))
       const { json } = await call(platform.url, 'GET', '/things?shared=true&limit=100', { authorization: reader.token })
       expect(json!['total']).toBe(1500)
     })
@@ -50,7 +50,7 @@ describeWithPostgres('OpenFGA store', postgres => {
     test('a stream is read only up to its bound, and its error is one of the policy store', async () => {
       const user = newUserId()
       const policies = Array.from({ length: 300 }, (): Policy => ({ subject: user, relation: 'read', object: newThingId() }))
-      await store.transaction((_, changes) => changes.add(policies))
+      await store.transaction((_, policyWriter) => policyWriter.add(policies))
       const requests = openRequests(optionsOf(openfga).openfga)
       const [row] = await database.query<{ store_id: string }>('SELECT store_id FROM control_plane.openfga_store')
       const path = `/stores/${row!.store_id}/streamed-list-objects`

@@ -110,8 +110,8 @@ describe('schemas that this user may not read', () => {
     ['does not exist yet', [404, { error_code: 40401, message: 'no subject' }]],
   ] as const)('makes dead letters if it may read our own subject, which %s', async (_name, answer) => {
     expect((await lookUp({ '/schemas/ids/7': refused, [own]: answer })).decoding).toMatchObject(forbidden('it'))
-    const ofReference = await lookUp({ '/schemas/ids/7': reading, [referencePath('Site')]: refused, [own]: answer })
-    expect(ofReference.decoding).toMatchObject(forbidden('version 1 of the subject Sites/all'))
+    const referring = await lookUp({ '/schemas/ids/7': reading, [referencePath('Site')]: refused, [own]: answer })
+    expect(referring.decoding).toMatchObject(forbidden('version 1 of the subject Sites/all'))
   })
 
   test.each([

@@ -23,13 +23,13 @@ test('bounds are those of the partitions whose leaders answer', async () => {
     { leader: 1, start: 1, end: 1 },
   )
   const topics = openTopics(clusterWith(fake).cluster, ['t'], undefined)
-  const ofFirst: [number, { start: number; end: number }][] = [
+  const firstLeaders: [number, { start: number; end: number }][] = [
     [0, { start: 2, end: 5 }],
     [3, { start: 1, end: 1 }],
   ]
-  expect(await topics.bounds([0, 1, 2, 3].map(only))).toEqual(new Map([...ofFirst, [1, { start: 0, end: 7 }]]))
+  expect(await topics.bounds([0, 1, 2, 3].map(only))).toEqual(new Map([...firstLeaders, [1, { start: 0, end: 7 }]]))
   fake.away.add(2)
-  expect(await topics.bounds([0, 1, 2, 3].map(only))).toEqual(new Map(ofFirst))
+  expect(await topics.bounds([0, 1, 2, 3].map(only))).toEqual(new Map(firstLeaders))
   await expect(topics.bounds([only(1)])).rejects.toThrow(LogUnavailableError)
   await expect(topics.bounds([only(2)])).rejects.toThrow(LogUnavailableError)
   expect(await topics.bounds([])).toEqual(new Map())

@@ -15,7 +15,7 @@ import {
   type Subject,
 } from './policy-store.ts'
 
-export interface Policies {
+export interface PolicyAdministration {
   /** Adds all or none. @returns false, with none added, if a subject or the object is absent */
   add(by: Actor, subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Promise<boolean>
   /** @throws HttpError `conflict`, with none removed, if no administrator who can sign in would remain */
@@ -33,14 +33,14 @@ const lockObjectSql = `
 export const visitedMax = 1_000
 const pathMsMax = 3_000
 
-export function openPolicies(policies: PolicyStore, writes: Writes): Policies {
+export function openPolicyAdministration(policies: PolicyStore, writes: Writes): PolicyAdministration {
   return {
     async add(by, subjects, relations, object) {
       const users = [...new Set(subjects.filter(isId))]
       return writes(by, async write => {
         if ((await write.query(lockUsersSql, [users])).length < users.length) return false
         if (isId(object) && (await write.query(lockObjectSql, [object])).length === 0) return false
-        const added = await write.policies.add(policiesOf(subjects, relations, object))
+        const added = await write.policies.add(policiesFor(subjects, relations, object))
         if (added.length > 0) write.note('policy.add', ...namedBy(object, added))
         return true
       })
@@ -50,7 +50,7 @@ export function openPolicies(policies: PolicyStore, writes: Writes): Policies {
       await writes(by, async write => {
         if (object === 'authorities' && relations.includes('member')) await demandOtherAdministrator(write, policies, subjects)
         if (isId(object)) await write.query(lockObjectSql, [object])
-        const removed = await write.policies.remove(policiesOf(subjects, relations, object))
+        const removed = await write.policies.remove(policiesFor(subjects, relations, object))
         if (removed.length > 0) write.note('policy.remove', ...namedBy(object, removed))
         // An administrator reads the channels without an owner.
         if (object === 'authorities') write.ends(...subjects.filter(isId).map(user => ({ kind: 'user' as const, user })))
@@ -79,6 +79,6 @@ export function openPolicies(policies: PolicyStore, writes: Writes): Policies {
   }
 }
 
-function policiesOf(subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Policy[] {
+function policiesFor(subjects: readonly Subject[], relations: readonly Relation[], object: PolicyObject): Policy[] {
   return subjects.flatMap(subject => relations.map(relation => ({ subject, relation, object })))
 }

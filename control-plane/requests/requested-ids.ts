@@ -11,14 +11,14 @@ import { isApiKey } from '../keys/store.ts'
 import { refuseFaults } from './text.ts'
 
 /** Fields that are left out are generated here. */
-export interface Given {
+export interface RequestedId {
   /** A UUID. */
   readonly id?: string | undefined
   /** A secret. */
   readonly key?: string | undefined
 }
 
-export interface GivenIds {
+export interface RequestedIds {
   /**
    * The ids and keys in each of the bodies; an empty list if older clients are not served.
    *
@@ -31,7 +31,7 @@ export interface GivenIds {
     bodies: readonly object[],
     pointer: (index: number) => string,
     options?: { readonly emptyIsAbsent: boolean },
-  ): Promise<Given[]>
+  ): Promise<RequestedId[]>
   /** Counts a conflict, which reveals that an id or a key is in use. @returns `error`, to be thrown */
   conflict(request: FastifyRequest, error: unknown): Promise<unknown>
 }
@@ -40,7 +40,7 @@ export interface GivenIds {
 const keyForm = /^[!-+\--~]{16,256}$/
 const keyRule = 'is not a key: give 16 to 256 visible ASCII characters without a comma, or omit it'
 
-export function openGivenIds(failedAttempts: FailedAttempts, isServed: boolean): GivenIds {
+export function openRequestedIds(failedAttempts: FailedAttempts, isServed: boolean): RequestedIds {
   function attemptOf(request: FastifyRequest): string {
     const { user, address = '' } = changerOf(request)
     return failedAttempts.keyOf('given', user, networkOf(address))
@@ -50,12 +50,12 @@ export function openGivenIds(failedAttempts: FailedAttempts, isServed: boolean):
     async read(request, bodies, pointer, { emptyIsAbsent } = { emptyIsAbsent: true }) {
       if (!isServed) return []
       const faults: Fault[] = []
-      const given = bodies.map((body, index) => givenOf(body, pointer(index), emptyIsAbsent, faults))
+      const requested = bodies.map((body, index) => requestedIn(body, pointer(index), emptyIsAbsent, faults))
       refuseFaults(faults)
-      if (given.every(({ id, key }) => id === undefined && key === undefined)) return []
+      if (requested.every(({ id, key }) => id === undefined && key === undefined)) return []
       const attempt = attemptOf(request)
       const [failures] = await failedAttempts.count([attempt])
-      if (failures! < failuresMax) return given
+      if (failures! < failuresMax) return requested
       const detail = 'too many given ids or keys were in use: omit them to have them generated'
       throw new HttpError('too_many_requests', detail, { retryAfterSeconds: Math.ceil(failedAttempts.limitedMs(attempt) / 1000) })
     },
@@ -67,15 +67,16 @@ export function openGivenIds(failedAttempts: FailedAttempts, isServed: boolean):
   }
 }
 
-function givenOf(body: object, pointer: string, emptyIsAbsent: boolean, faults: Fault[]): Given {
+function requestedIn(body: object, pointer: string, emptyIsAbsent: boolean, faults: Fault[]): RequestedId {
   const isAbsent = (value: unknown): boolean => value === undefined || value === null || (emptyIsAbsent && value === '')
   const { id, key } = body as { readonly id?: unknown; readonly key?: unknown }
-  const given = { id: isAbsent(id) ? undefined : String(id), key: isAbsent(key) ? undefined : String(key) }
-  if (given.id !== undefined && !isId(given.id)) faults.push({ pointer: `${pointer}/id`, detail: 'is not a UUID: give one, or omit it' })
+  const requested = { id: isAbsent(id) ? undefined : String(id), key: isAbsent(key) ? undefined : String(key) }
+  if (requested.id !== undefined && !isId(requested.id))
+    faults.push({ pointer: `${pointer}/id`, detail: 'is not a UUID: give one, or omit it' })
   // A key in the form of an API key would be taken for one when it is used, so it is refused.
-  if (given.key !== undefined && (!keyForm.test(given.key) || isApiKey(given.key)))
+  if (requested.key !== undefined && (!keyForm.test(requested.key) || isApiKey(requested.key)))
     faults.push({ pointer: `${pointer}/key`, detail: keyRule })
-  return given
+  return requested
 }
 
 export const inUse = (): HttpError => new HttpError('conflict', 'a given id or key is in use: omit it to have one generated')

@@ -5,9 +5,9 @@ import type { Queries } from '../database/database.ts'
 import type { AccessChange } from './client.ts'
 
 /** The channel of PostgreSQL's NOTIFY; each database has channels of its own. */
-export const changesChannel = 'sluice_access_changes'
+export const accessChangesChannel = 'sluice_access_changes'
 
-export interface Changes {
+export interface AccessChanges {
   /**
    * Called by a store in the transaction of the change: the other instances on the database are notified with its commit, and not before.
    * Does nothing if there are no other instances.
@@ -20,12 +20,15 @@ export interface Changes {
 }
 
 /** @param shared whether other instances may be on the same database */
-export function openChanges(logger: Logger, { shared = false }: { shared?: boolean } = {}): Changes {
+export function openAccessChanges(logger: Logger, { shared = false }: { shared?: boolean } = {}): AccessChanges {
   const listeners = new Set<{ call: (change: AccessChange) => void }>()
   async function announceAll(changes: readonly AccessChange[], transaction: Queries): Promise<void> {
     if (!shared || changes.length === 0) return
     const payloads = changes.map(change => JSON.stringify(change))
-    await transaction.query('SELECT count(pg_notify($1, payload)::text) FROM unnest($2::text[]) AS payload', [changesChannel, payloads])
+    await transaction.query('SELECT count(pg_notify($1, payload)::text) FROM unnest($2::text[]) AS payload', [
+      accessChangesChannel,
+      payloads,
+    ])
   }
 
   return {
