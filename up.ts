@@ -157,7 +157,6 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   const inConsole = openUpConsole({
     log: openEmbeddedTopicReader(log, 'dead-letter'),
     deadLetters: openEmbeddedTopicReader(deadLetterLog),
-    onDeadLetters: listener => deadLetterLog.onAppend(listener),
     audit: openAudit(database),
     logNumber: () => sink.logNumbers[0]!,
     dependencies: () => dependenciesIn(registry),
@@ -167,7 +166,6 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
     isAdministrator,
     isStoreAway: error => error instanceof DatabaseError && error.transient,
     issueToken: email => controlPlane.issueToken(email),
-    access,
     demo: options.demo ? { store, writer: { state: () => writer.state(), kill: async () => restarting?.kill() } } : undefined,
     logger,
   })

@@ -3,7 +3,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import type { Logger } from '../config/logger.ts'
-import { type AccessControl, parseCredential, thingParameter } from '../control-plane/client.ts'
+import { parseCredential, thingParameter } from '../control-plane/client.ts'
 import { HttpError } from '../http/errors.ts'
 import { eventStreamType, namedEvent } from '../http/event-stream.ts'
 import { errorAnswers } from '../http/openapi/error-schema.ts'
@@ -24,7 +24,6 @@ export interface ArrivalsParts {
   /** The writer's. */
   readonly decoder: Decoder
   readonly viewers: Viewers
-  readonly access: Pick<AccessControl, 'onChange'>
   readonly logger: Logger
 }
 
@@ -69,8 +68,8 @@ const streamsMax = 100
 const streamsEachMax = 10
 const shownMax = 10
 
-export function openArrivals({ log, deadLetters, logNumber, decoder, viewers, access, logger }: ArrivalsParts): Arrivals {
-  const streams = openConsoleStreams({ access, max: streamsMax, eachMax: streamsEachMax, what: 'streams of arrivals', logger })
+export function openArrivals({ log, deadLetters, logNumber, decoder, viewers, logger }: ArrivalsParts): Arrivals {
+  const streams = openConsoleStreams({ max: streamsMax, eachMax: streamsEachMax, what: 'streams of arrivals', logger })
   const watched = new Set<Watched>()
   let settledBelow = 0
 
@@ -99,13 +98,14 @@ export function openArrivals({ log, deadLetters, logNumber, decoder, viewers, ac
     }
   }
 
-  /** Those that were written since the last call, by the offset of their message. */
+  /** The thing's letters that were written since the last call, by the offset of their message. */
   async function lettersFor(one: Watched): Promise<Map<number, Partial<Arrival>>> {
     const letters = new Map<number, Partial<Arrival>>()
     const { start, end } = (await deadLetters.bounds()).get(partition)!
     for await (const chunk of deadLetters.read(partition, Math.max(start, one.nextLetter), end)) {
       const cursor = chunk.cursor()
       while (cursor.next()) {
+        if (cursor.message.publisher !== one.thing) continue
         const letter = parseAt(cursor)
         if (letter?.kind === 'letter' && letter.original.log === logNumber()) letters.set(letter.original.offset, deadLettered(letter))
       }

@@ -2,7 +2,7 @@
 
 import { type TSchema, Type } from 'typebox'
 import type { Logger } from '../config/logger.ts'
-import { type AccessControl, parseCredential } from '../control-plane/client.ts'
+import { parseCredential } from '../control-plane/client.ts'
 import { HttpError } from '../http/errors.ts'
 import { eventStreamType, namedEvent } from '../http/event-stream.ts'
 import { errorAnswers } from '../http/openapi/error-schema.ts'
@@ -28,7 +28,6 @@ export interface OverviewParts extends Administration {
   readonly deadLetters: DeadLetterCounts
   readonly dependencies: () => Promise<readonly Dependency[]>
   readonly writer: () => WriterState
-  readonly access: Pick<AccessControl, 'onChange'>
   readonly logger: Logger
 }
 
@@ -41,8 +40,8 @@ const payloadBytesMax = 200
 
 /** The route. Errors are thrown as HttpError, for the server that it is registered with. */
 export function overviewRoute(parts: OverviewParts): (app: HttpServer) => Promise<void> {
-  const { isAdministrator, access, logger } = parts
-  const streams = openConsoleStreams({ access, max: streamsMax, eachMax: streamsMax, what: 'overviews', logger })
+  const { isAdministrator, logger } = parts
+  const streams = openConsoleStreams({ max: streamsMax, eachMax: streamsMax, what: 'overviews', logger })
   const make = openMaker(parts)
   let making: Promise<string> | undefined
 

@@ -2,13 +2,11 @@
 
 import type { FastifyReply } from 'fastify'
 import type { Logger } from '../config/logger.ts'
-import type { AccessControl } from '../control-plane/client.ts'
 import { HttpError } from '../http/errors.ts'
 import { type EventStream, endEventOf, eventStreamHeaders, openEventStream } from '../http/event-stream.ts'
 import { openConcurrencyLimit } from '../http/requests/concurrency-limit.ts'
 
 export interface ConsoleStreamsParts {
-  readonly access: Pick<AccessControl, 'onChange'>
   readonly max: number
   readonly eachMax: number
   /** What is limited, in errors. */
@@ -19,7 +17,7 @@ export interface ConsoleStreamsParts {
 export interface Watcher {
   /** Whom the number of streams is limited for. */
   readonly of: string
-  /** The next event: called at once, each second, and when someone's access changes. @throws HttpError once the reader has no access */
+  /** The next event: called at once and each second. @throws HttpError once the reader has no access */
   readonly next: () => Promise<string>
   readonly onOver?: () => void
 }
@@ -31,7 +29,7 @@ const heartbeatMs = 15_000
 /** How long a client waits before it reconnects. */
 const greeting = 'retry: 2000\n\n'
 
-export function openConsoleStreams({ access, max, eachMax, what, logger }: ConsoleStreamsParts) {
+export function openConsoleStreams({ max, eachMax, what, logger }: ConsoleStreamsParts) {
   /** What sends the next event of each. */
   const open = new Map<EventStream, () => void>()
   const limit = openConcurrencyLimit({ max, eachMax, what })
@@ -43,10 +41,8 @@ export function openConsoleStreams({ access, max, eachMax, what, logger }: Conso
       for (const send of open.values()) send()
     }
     const timer = setInterval(sendAll, intervalMs)
-    const forget = access.onChange(sendAll)
     return () => {
       clearInterval(timer)
-      forget()
       stopSending = undefined
     }
   }

@@ -10,7 +10,6 @@ import { type ConsoleSignInParts, openConsoleSignIn } from './sign-in.ts'
 
 export interface UpConsoleParts extends Omit<OverviewParts, 'counts' | 'deadLetters'>, ArrivalsParts, ConsoleSignInParts {
   readonly audit: Pick<StoreAudit, 'logs'>
-  readonly onDeadLetters: (listener: () => void) => () => void
   /** Only with `--demo`. */
   readonly demo: Pick<DemoParts, 'writer' | 'store'> | undefined
 }
@@ -29,7 +28,7 @@ export function openUpConsole(parts: UpConsoleParts) {
   const signIn = openConsoleSignIn(parts)
   const arrivals = openArrivals(parts)
   return {
-    async routes(app: HttpServer): Promise<void> {
+    routes: async (app: HttpServer): Promise<void> => {
       await app.register(signIn.routes)
       await app.register(arrivals.routes)
       if (demo !== undefined) await app.register(demoRoutes({ ...parts, ...demo }))

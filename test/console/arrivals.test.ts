@@ -43,7 +43,6 @@ beforeEach(async () => {
         if (!viewers.has(user)) throw new HttpError('forbidden')
       },
     },
-    access: { onChange: () => () => undefined },
     logger: silent,
   })
   app = createServer({ logger: silent })

@@ -3,7 +3,6 @@
 import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { type Overview, overviewRoute } from '../../console/overview.ts'
-import type { AccessChange } from '../../control-plane/client.ts'
 import { createServer, type HttpServer } from '../../http/server.ts'
 import type { EmbeddedLog } from '../../pipeline/embedded-log/log.ts'
 import { openEmbeddedTopicReader } from '../../pipeline/embedded-log/topic-reader.ts'
@@ -24,7 +23,6 @@ let url: string
 let asked: number
 let counts: () => AuditedPartition | undefined
 let administrators: Set<string>
-let listeners: Set<(change: AccessChange) => void>
 beforeEach(async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
   folder = makeFolder()
@@ -32,7 +30,6 @@ beforeEach(async () => {
   asked = 0
   counts = () => undefined
   administrators = new Set(['chief', 'second'])
-  listeners = new Set()
   app = createServer({ logger: silent })
   app.register(
     overviewRoute({
@@ -47,12 +44,6 @@ beforeEach(async () => {
       writer: () => 'running',
       isAdministrator: async token => administrators.has(token),
       isStoreAway: error => error instanceof StoreAwayError,
-      access: {
-        onChange(listener) {
-          listeners.add(listener)
-          return () => void listeners.delete(listener)
-        },
-      },
       logger: silent,
     }),
   )
@@ -88,7 +79,6 @@ test('one is made in an interval, however many watch, and none when all have lef
   expect(asked).toBe(madeBefore + 1)
   for (const stream of [first, ...others]) stream.leave()
   await untilNoTimers()
-  expect(listeners.size).toBe(0)
   vi.advanceTimersByTime(5000)
   expect(asked).toBe(madeBefore + 1)
 })
@@ -138,23 +128,14 @@ test('has the beginnings of the newest twenty messages, newest first', async () 
   expect(newest.every(message => message.payload === 'x'.repeat(200))).toBe(true)
 })
 
-test('ends with the administration of its reader, and at once if that ended before', async () => {
-  const stream = await watch('second')
-  await nth(stream, 1)
-  administrators.delete('second')
-  const other = await watch()
-  for (const listener of listeners) listener({ kind: 'user', user: 'second' })
-  expect(JSON.parse((await stream.untilNamed(({ name }) => name === 'end')).data)).toMatchObject({ reason: 'access_ended' })
-  expect(other.named.every(({ name }) => name === 'overview')).toBe(true)
-  await expect(watch('second')).rejects.toThrow(/^403 /)
-})
-
-test('a reader whose token expires is noticed without a change', async () => {
-  const stream = await watch('second')
+test('ends within a second after the administration or the token of its reader', async () => {
+  const [stream, other] = [await watch('second'), await watch()]
   await nth(stream, 1)
   administrators.delete('second')
   vi.advanceTimersByTime(1000)
   expect(JSON.parse((await stream.untilNamed(({ name }) => name === 'end')).data)).toMatchObject({ reason: 'access_ended' })
+  expect(other.named.every(({ name }) => name === 'overview')).toBe(true)
+  await expect(watch('second')).rejects.toThrow(/^403 /)
 })
 
 test('the number of streams is bounded, and one that ends makes room', async () => {

@@ -118,8 +118,6 @@ export const said: readonly Word[] = [
   {
     words: '^of .+',
     say: 'what it is, as `thingFields` for what a thing has',
-    except: ['console/demo.ts ofDevices'],
-    why: 'the console still has one',
   },
 ]
 

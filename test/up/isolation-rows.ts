@@ -172,7 +172,7 @@ export const consoleRows: readonly Row[] = [
   { ...open, route: 'POST /console/sign-in', status: 401, request: () => ({ body: { code: 'wrong' } }), answer: () => '' },
   { ...demo, route: 'GET /console/demo', request: () => ({}) },
   { ...demo, route: 'POST /console/demo/load', request: () => ({ body: { is_running: false } }) },
-  { ...demo, route: 'POST /console/demo/poison', request: () => ({ body: { messages: 1 } }), changes: 'more' },
+  { ...demo, route: 'POST /console/demo/poison', request: () => ({}), changes: 'more' },
   { ...demo, route: 'POST /console/demo/writer-kill', request: () => ({}) },
   { ...demo, route: 'POST /console/demo/store-cut', request: () => ({}) },
 ]
