@@ -7,7 +7,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { openBrowser, visit } from '../../test/console/visitor.ts'
 import { openEvents } from '../../test/readers/live/event-source.ts'
-import { expectStatus, makeSite, publish, type Site } from '../../test/up/operator.ts'
+import { expectStatus, makeSiteOf, publish, type Site } from '../../test/up/operator.ts'
 import { administrator, disposableFolder, startPlatform } from '../../test/up/platform.ts'
 import { median } from '../median-time.ts'
 
@@ -25,8 +25,9 @@ const recordsOfPack = 1000
 const seriesMax = 10
 
 await using folder = await disposableFolder()
-const platform = await startPlatform({ data: folder.path })
-const site = await makeSite(platform.url)
+const environment = { SVC_ADMIN_EMAIL: administrator.email, SVC_ADMIN_PASSWORD: administrator.password }
+const platform = await startPlatform({ data: folder.path, environment })
+const site = await makeSiteOf(platform.url, administrator)
 await firstLoad()
 await charts()
 await publishersBesideConsoles()
@@ -102,7 +103,7 @@ async function send(forSeconds: number): Promise<void> {
 }
 
 async function publishersBesideConsoles(): Promise<void> {
-  const authorization = await signIn()
+  const authorization = site.owner
   await waits(site)
   const all = { without: [] as number[], with: [] as number[] }
   for (let round = 0; round < Number(values.rounds); round++) {
@@ -118,15 +119,6 @@ async function publishersBesideConsoles(): Promise<void> {
     const worst = [0.99, 1].map(share => sorted[Math.ceil(sorted.length * share) - 1]!.toFixed(1))
     console.log(`publishers ${what} ${consoles} consoles: median ${median(one).toFixed(2)} ms, p99 ${worst[0]} ms, worst ${worst[1]} ms`)
   }
-}
-
-async function signIn(): Promise<string> {
-  const answer = await fetch(`${platform.url}/tokens`, {
-    method: 'POST',
-    body: JSON.stringify(administrator),
-    headers: { 'content-type': 'application/json' },
-  })
-  return `Bearer ${((await answer.json()) as { token: string }).token}`
 }
 
 /** How long each publish waits, of a client that publishes 100 times a second for some seconds. */

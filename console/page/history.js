@@ -32,8 +32,7 @@ export async function loadHistory(path, filter, span, store, signal) {
         const series = store.seriesOf(record)
         if (series === undefined) continue
         const points = of.get(series.key) ?? { times: [], values: [] }
-        of.set(series.key, points)
-        push(points, { ...record, Time: record.Time + shift })
+        if (push(points, { ...record, Time: record.Time + shift })) of.set(series.key, points)
       }
       loaded += page.messages.length
       next = page.next

@@ -86,7 +86,7 @@ function SignedIn({ home, who, route }) {
 
   if (recognised.isLoading) return null
   return html`<header class="row bar">
-      <a href="#content" onClick=${toContent}>Skip to the content</a>
+      <a href="#content" class="skip" onClick=${toContent}>Skip to the content</a>
       <a href="#/" class="row"><img src="console/icon.svg" alt="" width="24" height="24" /> Sluice</a>
       <nav class="row" aria-label="Views">
         ${offered.map(({ path, title }) => html`<a href=${`#/${path}`} aria-current=${current?.path === path ? 'page' : undefined}>${title}</a>`)}

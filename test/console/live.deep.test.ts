@@ -4,7 +4,7 @@ import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { describeUnlessMissing } from '../servers/describe-with.ts'
 import { missingChromium } from '../servers/install/chromium.ts'
-import { call, expectStatus, publish } from '../up/operator.ts'
+import { expectStatus, makeSiteOf, publish } from '../up/operator.ts'
 import { administrator, type Platform, startedFolder, startPlatform } from '../up/platform.ts'
 import { openBrowser, visit } from './visitor.ts'
 
@@ -27,24 +27,8 @@ describeUnlessMissing("the console's charts", missingChromium(), () => {
     await folder[Symbol.asyncDispose]()
   })
 
-  async function makeOwnSite() {
-    const { json } = await expectStatus(call(platform.url, 'POST', '/tokens', { body: administrator }), 201)
-    const owner = `Bearer ${String(json!['token'])}`
-    const make = async (kind: 'things' | 'channels') => {
-      const answer = await expectStatus(
-        call(platform.url, 'POST', `/${kind}/bulk`, { authorization: owner, body: [{ name: 'load' }] }),
-        201,
-      )
-      return (answer.json![kind] as { id: string; key: string }[])[0]!
-    }
-    const [thing, channel] = [await make('things'), await make('channels')]
-    const body = { channel_ids: [channel.id], thing_ids: [thing.id] }
-    await expectStatus(call(platform.url, 'POST', '/connect', { authorization: owner, body }), 200)
-    return { owner, channel: channel.id, thing: thing.id, device: `Thing ${thing.key}` }
-  }
-
   test(`draw each of ${series * 1000 * seconds} points that come in ${seconds} seconds`, async () => {
-    const site = await makeOwnSite()
+    const site = await makeSiteOf(platform.url, administrator)
     await using visitor = await visit(browser, platform.url)
     const { page } = visitor
     await visitor.signIn(administrator)
@@ -72,7 +56,7 @@ describeUnlessMissing("the console's charts", missingChromium(), () => {
   })
 
   test('draw numbers whose ticks a double cannot tell apart, and the largest ones', async () => {
-    const site = await makeOwnSite()
+    const site = await makeSiteOf(platform.url, administrator)
     await using visitor = await visit(browser, platform.url)
     await visitor.signIn(administrator)
     await visitor.go(`#/live/${site.channel}`)

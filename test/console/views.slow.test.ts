@@ -174,7 +174,7 @@ describeUnlessMissing('the console', missingChromium(), () => {
     await expectStatus(publish(platform.url, site, past, 'tank'), 202)
     await readUntil(platform.url, site, past.length)
 
-    await page.getByLabel('Search channels by name').fill('site')
+    await page.getByLabel('Search by name').fill('site')
     await page.locator(`a[href="#/live/${site.channel}"]`).click()
     await page.getByText('following').waitFor()
     await page.getByText('No series yet.').waitFor()
@@ -259,12 +259,12 @@ describeUnlessMissing('the console', missingChromium(), () => {
     )
     const document = { authorization: site.device, type: 'application/json', body: '{"engine":{"speed":1200}}' }
     await expectStatus(call(platform.url, 'POST', `/channels/${site.channel}/messages/yard/engine`, document), 202)
-    await readUntil(platform.url, site, 3)
+    await expect
+      .poll(async () => (await call(platform.url, 'GET', `/channels/${site.channel}/formats`, { authorization: site.owner })).text)
+      .toContain('"engine"')
     await visitor.go(`#/explorer/${site.channel}`)
-    await page.locator('datalist option[value=engine]').waitFor({ state: 'attached' })
-    expect(
-      await page.locator('#found-subtopic option').evaluateAll(options => options.map(option => option.getAttribute('value'))),
-    ).toEqual(['tank'])
+    await page.locator('#found-format option', { hasText: 'engine' }).waitFor({ state: 'attached' })
+    expect(await page.locator('#found-subtopic option').allTextContents()).toEqual(['tank'])
 
     const field = (name: string) => page.locator(`[name=${name}]`)
     const problemOf = (name: string) => page.locator('.field', { has: field(name) }).getByRole('alert')

@@ -49,6 +49,11 @@ let serial = 0
 export async function makeSite(base: string): Promise<Site> {
   const credentials = { email: `owner-${process.pid}-${Date.now()}-${serial++}@sluice.example`, password: 'correct horse battery' }
   await expectStatus(call(base, 'POST', '/users', { body: credentials }), 201)
+  return makeSiteOf(base, credentials)
+}
+
+/** The same for a user that exists. */
+export async function makeSiteOf(base: string, credentials: { readonly email: string; readonly password: string }): Promise<Site> {
   const token = await expectStatus(call(base, 'POST', '/tokens', { body: credentials }), 201)
   const owner = `Bearer ${String(token.json?.token)}`
   const things = await expectStatus(call(base, 'POST', '/things/bulk', { authorization: owner, body: [{ name: 'sensor' }] }), 201)
