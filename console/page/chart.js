@@ -40,7 +40,8 @@ export function Chart({ label, range, data, series, height = 160, isCount = fals
       dash: isDashed ? [8, 3] : [],
       spanGaps: true,
       points: {
-        show: (/** @type {uPlot} */ { data }, /** @type {number} */ at) => (data[at] ?? []).filter(Number.isFinite).length < markedMax,
+        show: (/** @type {uPlot} */ { data }, /** @type {number} */ at) =>
+          !isCount && (data[at] ?? []).filter(Number.isFinite).length < markedMax,
       },
     })
     const opened = new uPlot(

@@ -32,11 +32,17 @@ try {
   await mkdir(folder, { recursive: true })
   const farm = await makeFarm(platform.url)
   const publishing = setInterval(() => void farm.publish(), publishMs)
-  const hash = { thing: `#/things/${farm.thing}`, letter: `#/dead-letters/${await farm.letter()}` }
+  const hash = {
+    thing: `#/things/${farm.thing}`,
+    live: `#/live/${farm.channel}`,
+    explorer: `#/explorer/${farm.channel}`,
+    letter: `#/dead-letters/${await farm.letter()}`,
+  }
   for (const colorScheme of ['light', 'dark'] as const) {
     await using visitor = await visit(browser, platform.url, { colorScheme, viewport: { width: 1200, height: 1000 } })
     const { page } = visitor
     const take = (name: string) => page.screenshot({ path: join(folder, `${name}-${colorScheme}.png`) })
+    await take('sign-in')
     await visitor.signIn(administrator)
     await visitor.go('#/break')
     await press(page, 'Start a load')
@@ -62,6 +68,17 @@ try {
     await page.locator('.arrivals .state.good').first().waitFor()
     await page.locator('.arrivals').scrollIntoViewIfNeeded()
     await take('connectivity')
+    await visitor.go(hash.live)
+    await page.getByText('following').waitFor()
+    await page.getByLabel('Length of the range').selectOption('10 min')
+    await page.getByText('stored points').waitFor()
+    await page.waitForTimeout(loadMs / 2)
+    await take('live')
+    await visitor.go(hash.explorer)
+    await page.getByLabel('limit').fill('5')
+    await page.getByRole('button', { name: 'Read', exact: true }).click()
+    await page.getByRole('table').scrollIntoViewIfNeeded()
+    await take('explorer')
     await visitor.go('#/dead-letters')
     await page.getByRole('link', { name: 'greenhouse' }).first().waitFor()
     await take('dead-letters')
@@ -103,6 +120,7 @@ async function makeFarm(url: string) {
   let round = 0
   return {
     thing: things[0]!.id,
+    channel: channels[0]!.id,
     async publish() {
       round++
       const about = (middle: number, swing: number) => Number((middle + swing * Math.sin(round / 5)).toFixed(1))
