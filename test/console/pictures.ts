@@ -42,7 +42,6 @@ try {
     await using visitor = await visit(browser, platform.url, { colorScheme, viewport: { width: 1200, height: 1000 } })
     const { page } = visitor
     const take = (name: string) => page.screenshot({ path: join(folder, `${name}-${colorScheme}.png`) })
-    await take('sign-in')
     await visitor.signIn(administrator)
     await visitor.go('#/break')
     await press(page, 'Start a load')

@@ -1,5 +1,6 @@
 // The project's own files, as input of the rules.
 
+import { isUtf8 } from 'node:buffer'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -9,6 +10,7 @@ export const root = fileURLToPath(new URL('../..', import.meta.url))
 export interface SourceFile {
   /** From the project's root, with slashes: `sinks/postgres/sink.ts`. */
   readonly path: string
+  /** Empty for what is no text in UTF-8, such as a picture. */
   readonly text: string
 }
 
@@ -20,7 +22,12 @@ const foreign = new Set(['node_modules', '.git', 'data', 'dist', 'coverage'])
 /** Every file of the project in the work tree. */
 export async function readProject(): Promise<SourceFile[]> {
   const paths = await pathsBelow('')
-  return Promise.all(paths.map(async path => ({ path, text: await readFile(join(root, path), 'utf8') })))
+  return Promise.all(
+    paths.map(async path => {
+      const bytes = await readFile(join(root, path))
+      return { path, text: isUtf8(bytes) ? bytes.toString() : '' }
+    }),
+  )
 }
 
 async function pathsBelow(folder: string): Promise<string[]> {
