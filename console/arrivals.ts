@@ -59,19 +59,22 @@ interface Watched {
   readonly thing: string
   /** The newest first. */
   readonly arrivals: Arrival[]
-  /** The next dead letter to read. */
-  nextLetter: number
 }
 
 const partition = 0
 const streamsMax = 100
 const streamsEachMax = 10
 const shownMax = 10
+/** Messages that are decoded again, in one turn. */
+const decidedMax = 100
 
 export function openArrivals({ log, deadLetters, logNumber, decoder, viewers, logger }: ArrivalsParts): Arrivals {
   const streams = openConsoleStreams({ max: streamsMax, eachMax: streamsEachMax, what: 'streams of arrivals', logger })
   const watched = new Set<Watched>()
   let settledBelow = 0
+  /** The next dead letter to read. */
+  let nextLetter = 0
+  let deciding: Promise<void> | undefined
 
   /** Takes the place of the oldest one that is decided; left out while all are undecided. */
   function add(thing: string, arrival: Omit<Arrival, 'at'>): void {
@@ -85,45 +88,56 @@ export function openArrivals({ log, deadLetters, logNumber, decoder, viewers, lo
     }
   }
 
-  /** Finds out what became of accepted messages. */
-  async function decide(one: Watched): Promise<void> {
+  /** Finds out what became of accepted messages, once for all who ask meanwhile. */
+  function decide(): Promise<void> {
+    deciding ??= decideAll().finally(() => (deciding = undefined))
+    return deciding
+  }
+
+  async function decideAll(): Promise<void> {
     // Letters are written before their messages count as settled.
     const below = settledBelow
-    const letters = await lettersFor(one)
-    for (const arrival of one.arrivals) {
+    await readLetters()
+    const outcomes = new Map<number, Arrival['outcome']>()
+    for (const arrival of [...watched].flatMap(({ arrivals }) => arrivals)) {
       const { outcome, offset = Infinity } = arrival
-      if (outcome === 'accepted' && (letters.has(offset) || offset < below)) {
-        Object.assign(arrival, letters.get(offset) ?? (await outcomeOf(offset)))
-      }
+      if (outcome !== 'accepted' || offset >= below || (outcomes.size === decidedMax && !outcomes.has(offset))) continue
+      const found = outcomes.get(offset) ?? (await outcomeOf(offset))
+      outcomes.set(offset, found)
+      arrival.outcome = found
     }
   }
 
-  /** The thing's letters that were written since the last call, by the offset of their message. */
-  async function lettersFor(one: Watched): Promise<Map<number, Partial<Arrival>>> {
-    const letters = new Map<number, Partial<Arrival>>()
+  /** Says of accepted messages that they are dead letters, by those that were written since the last call. */
+  async function readLetters(): Promise<void> {
     const { start, end } = (await deadLetters.bounds()).get(partition)!
-    for await (const chunk of deadLetters.read(partition, Math.max(start, one.nextLetter), end)) {
+    for await (const chunk of deadLetters.read(partition, Math.max(start, nextLetter), end)) {
       const cursor = chunk.cursor()
       while (cursor.next()) {
-        if (cursor.message.publisher !== one.thing) continue
-        const letter = parseAt(cursor)
-        if (letter?.kind === 'letter' && letter.original.log === logNumber()) letters.set(letter.original.offset, deadLettered(letter))
+        const { publisher } = cursor.message
+        const concerned = [...watched].filter(({ thing }) => thing === publisher).flatMap(({ arrivals }) => arrivals)
+        const letter = concerned.length === 0 ? undefined : parseAt(cursor)
+        if (letter?.kind !== 'letter' || letter.original.log !== logNumber()) continue
+        const { original, rule, reason: message, hint } = letter
+        for (const arrival of concerned.filter(({ offset }) => offset === original.offset)) {
+          Object.assign(arrival, { outcome: 'dead-lettered', rule, message, ...(hint === undefined ? {} : { hint }) })
+        }
       }
-      one.nextLetter = chunk.to
+      nextLetter = chunk.to
     }
-    return letters
   }
 
-  /** Of a settled message, which has no letter, or one that was read before the message was known here. */
-  async function outcomeOf(offset: number): Promise<Partial<Arrival>> {
+  /** Of a settled message whose dead letter was not read since. */
+  async function outcomeOf(offset: number): Promise<Arrival['outcome']> {
     const batch = new RecordBatch(1)
     for await (const chunk of log.read(partition, offset, offset + 1)) {
       const cursor = chunk.cursor()
-      const rejection = cursor.next() ? decoder.decode(cursor.message, logPartition(0, partition), batch) : undefined
-      if (rejection !== undefined) return deadLettered(rejection)
+      if (cursor.next()) decoder.decode(cursor.message, logPartition(0, partition), batch)
     }
     const outcome = batch.messages.outcome[0]
-    return { outcome: outcome === Outcome.filtered ? 'filtered' : outcome === Outcome.empty ? 'empty' : 'stored' }
+    if (outcome === Outcome.filtered) return 'filtered'
+    if (outcome === Outcome.deadLettered) return 'dead-lettered'
+    return outcome === Outcome.empty ? 'empty' : 'stored'
   }
 
   /** undefined without a valid token. */
@@ -140,12 +154,14 @@ export function openArrivals({ log, deadLetters, logNumber, decoder, viewers, lo
       return user
     }
     const user = await demand()
-    const one = { thing, arrivals: [], nextLetter: (await deadLetters.bounds()).get(partition)!.end }
+    const { end } = (await deadLetters.bounds()).get(partition)!
+    if (watched.size === 0) nextLetter = end
+    const one: Watched = { thing, arrivals: [] }
     streams.open(reply, {
       of: user,
       async next() {
         await demand()
-        await decide(one)
+        await decide()
         return namedEvent('arrivals', one.arrivals)
       },
       onOver: () => watched.delete(one),
@@ -198,8 +214,4 @@ export function openArrivals({ log, deadLetters, logNumber, decoder, viewers, lo
       })
     },
   }
-}
-
-function deadLettered({ rule, reason, hint }: { rule: string; reason: string; hint?: string | undefined }): Partial<Arrival> {
-  return { outcome: 'dead-lettered', rule, message: reason, ...(hint === undefined ? {} : { hint }) }
 }

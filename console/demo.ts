@@ -132,6 +132,14 @@ function openLoad(app: HttpServer, logger: Logger) {
   function publishRound(devices: readonly Device[]): void {
     round++
     publishing ??= Promise.all(devices.map((device, nth) => publish(device, measured(device.name, nth + round / 50))))
+      .then(statuses => {
+        const refused = statuses.find(status => [401, 403, 404].includes(status))
+        if (refused === undefined) return
+        logger.warn(`the demonstration ends, since its devices are refused (${refused}): the next start creates new ones`)
+        preparing = undefined
+        clearInterval(timer)
+        timer = undefined
+      })
       .catch((error: unknown) => logger.warn({ err: error }, 'the demonstration cannot publish'))
       .finally(() => (publishing = undefined))
   }

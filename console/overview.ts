@@ -71,7 +71,7 @@ export function overviewRoute(parts: OverviewParts): (app: HttpServer) => Promis
             description: 'Events, until either side closes the connection.',
             content: { [eventStreamType]: { schema: Type.String(), example: 'event: overview\ndata: {"at":1795360988.2}\n\n' } },
           },
-          ...(errorAnswers('unauthenticated', 'forbidden') as Record<number, TSchema>),
+          ...(errorAnswers('unauthenticated', 'forbidden', 'too_many_requests') as Record<number, TSchema>),
         },
       },
       handler: async (request, reply) => {
@@ -91,19 +91,7 @@ export function overviewRoute(parts: OverviewParts): (app: HttpServer) => Promis
   }
 }
 
-function openMaker({ log, counts, logNumber, deadLetters, dependencies, writer, isStoreAway }: OverviewParts) {
-  let known: AuditedPartition | undefined
-
-  /** Those of before while the store is away: what it cannot have stored since then waits. */
-  async function countsNow(): Promise<AuditedPartition | undefined> {
-    try {
-      known = await counts()
-    } catch (error) {
-      if (!isStoreAway(error)) throw error
-    }
-    return known
-  }
-
+function openMaker({ log, counts, logNumber, deadLetters, dependencies, writer }: OverviewParts) {
   /** With an offset in `[from, to)`, newest first, with the beginnings of their payloads as text. Times are seconds since 1970. */
   async function messages(from: number, to: number) {
     const found: { id: string; time: number; channel: string; publisher: string; subtopic: string; payload: string }[] = []
@@ -119,19 +107,20 @@ function openMaker({ log, counts, logNumber, deadLetters, dependencies, writer, 
   }
 
   return async () => {
-    const settled = await countsNow()
+    const settled = await counts()
     // Asked after the counts, so that it is not below what the store has.
     const { start, end } = (await log.bounds()).get(partition)!
     await deadLetters.readOn()
     const next = settled?.nextOffset ?? start
     const waiting = Math.max(0, end - next)
     const { stored = 0, deadLettered = 0, filtered = 0, empty = 0, lost = 0 } = settled ?? {}
-    const received = stored + deadLettered + filtered + empty + lost + waiting
+    // By the store's own count, so that the sum of the others shows whether it adds up.
+    const received = (settled === undefined ? 0 : settled.received - settled.duplicate) + lost + waiting
     const at = Date.now() / 1000
     const [oldest] = waiting === 0 ? [] : await messages(next, next + 1)
     return {
       at,
-      /** `received` is the sum of all others. */
+      /** `received` must be the sum of all others. */
       ledger: { received, stored, dead_lettered: deadLettered, filtered, empty, lost, waiting },
       dead_letters: deadLetters.byRule(),
       lag: { messages: waiting, seconds: oldest === undefined ? 0 : Math.max(0, at - oldest.time) },

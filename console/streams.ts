@@ -34,6 +34,8 @@ export function openConsoleStreams({ max, eachMax, what, logger }: ConsoleStream
   const open = new Map<EventStream, () => void>()
   const limit = openConcurrencyLimit({ max, eachMax, what })
   let isClosed = false
+  /** Logged once, not for each client that tries again. */
+  let hasFailed = false
   let stopSending: (() => void) | undefined
 
   function startSending(): () => void {
@@ -78,11 +80,16 @@ export function openConsoleStreams({ max, eachMax, what, logger }: ConsoleStream
       async function sendNext(): Promise<void> {
         try {
           const text = await next()
+          hasFailed = false
           // A client that does not read misses events, until it is disconnected.
           if ((stream.pendingBytes() ?? 0) < pendingBytesMax) stream.send(text)
         } catch (error) {
-          if (error instanceof HttpError && error.status < 500) stream.end('access_ended')
-          else logger.warn({ err: error }, 'cannot make an event of the console now')
+          const isRefused = error instanceof HttpError && error.status < 500
+          // Clients connect again, and say meanwhile that they are not up to date.
+          stream.end(isRefused ? 'access_ended' : 'unavailable')
+          if (isRefused || hasFailed) return
+          hasFailed = true
+          logger.warn({ err: error }, 'cannot make an event of the console now')
         }
       }
     },

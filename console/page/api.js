@@ -82,10 +82,9 @@ export async function follow(path, { signal, onEvent, onState }) {
   let lastId = ''
   let waitMs = 1000
   const parser = createParser({
-    onEvent(event) {
-      lastId = event.id ?? lastId
-      if (event.data !== '') onEvent(event)
-    },
+    onEvent,
+    // Also of those without data, which say how far a quiet stream is.
+    onId: id => (lastId = id),
     onRetry: ms => (waitMs = ms),
   })
   while (!signal.aborted) {

@@ -100,15 +100,21 @@ export function State({ state, children }) {
 
 /** The name of a thing or a channel whose id is known, as a link to its page. @param {{ kind: 'things' | 'channels', id: string }} props */
 export function Named({ kind, id }) {
-  const { names } = session.value
+  const { names, user } = session.value
   const path = `${kind}/${encodeURIComponent(id)}`
-  const { value: name } = useLoaded(() => {
-    const unknown = () => ''
+  const { value: name } = useLoaded(async () => {
+    if (user === undefined) return ''
+    const unknown = (/** @type {unknown} */ error) => {
+      // Otherwise it is asked for again.
+      if (!(error instanceof ApiError && (error.status === 403 || error.status === 404))) names.delete(path)
+      return ''
+    }
     const asked = names.get(path) ?? get(path).then(({ name }) => String(name), unknown)
     if (names.size > namesMax) names.clear()
     names.set(path, asked)
     return asked
   }, [path])
+  if (user === undefined) return html`<code title=${id}>${id.slice(0, 8)}…</code>`
   return html`<a href=${`#/${path}`} title=${id}>${name || `${id.slice(0, 8)}…`}</a>`
 }
 

@@ -27,20 +27,27 @@ export function useLoaded(load, inputs) {
 }
 
 /**
- * Follows the server-sent events of an address, if there is one, as long as the element is shown.
+ * Follows the server-sent events of an address, if there is one, as long as the element and its tab are shown.
  *
  * @param {string | undefined} path
  * @param {import('./api.js').Listener} onEvent that of the first call
  */
 export function useFollowed(path, onEvent) {
   const [state, setState] = useState(/** @type {{ isOpen: boolean, error?: unknown }} */ ({ isOpen: false }))
+  const [isHidden, setHidden] = useState(document.hidden)
   useEffect(() => {
-    if (path === undefined) return undefined
+    const look = () => setHidden(document.hidden)
+    document.addEventListener('visibilitychange', look)
+    return () => document.removeEventListener('visibilitychange', look)
+  }, [])
+  useEffect(() => {
+    // Browsers have six connections to an address, for all tabs.
+    if (path === undefined || isHidden) return undefined
     const stop = new AbortController()
     const onState = (/** @type {boolean} */ isOpen, /** @type {unknown} */ error) => setState({ isOpen, error })
     follow(path, { signal: stop.signal, onEvent, onState }).catch(error => onState(false, error))
     return () => stop.abort()
-  }, [path])
+  }, [path, isHidden])
   return state
 }
 

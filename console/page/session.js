@@ -1,7 +1,8 @@
 // Who is signed in. The token is in memory; in sessionStorage only if the user wants it; never in an address.
 
-const key = 'sluice.token'
-const tabs = new BroadcastChannel('sluice')
+/** Another console may have another path of the same address. */
+const key = `sluice.token ${location.pathname}`
+const tabs = new BroadcastChannel(key)
 
 /** @typedef {{ name: string, version: string, services: string[], links: Record<string, string> }} Home what `GET /` answers */
 /** `names`: of things and channels, by path. @typedef {{

@@ -21,9 +21,10 @@ export interface ChunkReader {
    * Reads the messages from the offset `next` as a chunk that covers `[from, …)`; undefined if there are none yet.
    *
    * @param from at most `next`; smaller if the messages in between are lost
+   * @param to no message from this offset on is read
    * @throws SystemicError if the message at `next` is damaged and that is an error; otherwise a chunk ends before a damaged message
    */
-  read(from: number, next: number): RawChunk | undefined
+  read(from: number, next: number, to?: number): RawChunk | undefined
 }
 
 /** The columns of a message, in the order of the table. */
@@ -56,11 +57,11 @@ export function openChunkReader(file: LogFile, { bytesMax, messagesMax, damaged 
   const select: StatementSync = file.database.prepare('SELECT * FROM messages WHERE "offset" >= ? ORDER BY "offset" LIMIT ?')
   select.setReturnArrays(true)
   return {
-    read(from, next) {
+    read(from, next, to = Infinity) {
       if (next >= file.end) return undefined
       const rows: Row[] = []
       let byteLength = 0
-      for (const row of select.iterate(next, messagesMax) as Iterable<unknown> as Iterable<Row>) {
+      for (const row of select.iterate(next, Math.min(messagesMax, to - next)) as Iterable<unknown> as Iterable<Row>) {
         if (damaged === 'error' && isDamaged(row)) {
           if (rows.length === 0) throw damagedError(file, row[0])
           break

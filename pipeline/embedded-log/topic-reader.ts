@@ -30,7 +30,7 @@ export function openEmbeddedTopicReader(log: EmbeddedLog, damaged: 'error' | 'de
         if (next < file.start) next = Math.min(file.start, to)
         let chunk: ReturnType<typeof reader.read>
         try {
-          chunk = next < to ? reader.read(next, next) : undefined
+          chunk = next < to ? reader.read(next, next, to) : undefined
         } catch (error) {
           throw logFailure(error, file)
         }

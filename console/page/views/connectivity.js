@@ -71,7 +71,7 @@ function Arrivals({ thing }) {
   const { isOpen, error } = useFollowed(`console/things/${thing.id}/arrivals/stream`, ({ event, data }) => {
     if (event === 'arrivals') setArrivals(JSON.parse(data))
   })
-  return html`<div role="status" class="arrivals">
+  return html`<div role="status" aria-atomic="false" class="arrivals">
     <${Problem} error=${error} />
     ${
       arrivals.length === 0 &&

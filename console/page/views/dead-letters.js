@@ -1,7 +1,7 @@
 // Dead letters for administrators: by rule and time, one in full, and replaying and dropping them.
 
 import { html } from 'htm/preact'
-import { useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import { get, send } from '../api.js'
 import { Action, Choice, count, Dialog, Field, Named, Problem, State, Table, timeOf } from '../elements.js'
 import { onText, useLoaded } from '../hooks.js'
@@ -37,14 +37,19 @@ function List({ asked }) {
   const [all, setAll] = useState(false)
   const [from, setFrom] = useState('')
   const [to, setTo] = useState('')
-  const { value, error, reload } = useLoaded(signal => get('admin/dead-letters', { query: { all, limit: listedMax }, signal }), [all])
+  const { value, error, reload } = useLoaded(
+    signal => get('admin/dead-letters', { query: { all, rule: rule || undefined, limit: listedMax }, signal }),
+    [all, rule],
+  )
   /** @type {Letter[]} */
   const letters = (value?.letters ?? []).toReversed()
-  const rules = new Set([...letters.map(({ rule }) => rule), rule].filter(rule => rule !== ''))
+  // Those seen so far: the list has only letters of the chosen one.
+  const { current: rules } = useRef(new Set(['', asked]))
+  for (const letter of letters) rules.add(letter.rule)
   const isWithin = (/** @type {number} */ at) => (from === '' || at >= Date.parse(from) / 1000) && (to === '' || at < Date.parse(to) / 1000)
-  const found = letters.filter(letter => (rule === '' || letter.rule === rule) && isWithin(secondsOf(letter)))
+  const found = letters.filter(letter => isWithin(secondsOf(letter)))
   return html`<div class="cards">
-      <${Choice} label="Rule" value=${rule} options=${['', ...rules]} titles=${['every rule']} onChange=${setRule} />
+      <${Choice} label="Rule" value=${rule} options=${[...rules]} titles=${['every rule']} onChange=${setRule} />
       <${Field} label="Received since"><input type="datetime-local" value=${from} onInput=${onText(setFrom)} /><//>
       <${Field} label="Received before"><input type="datetime-local" value=${to} onInput=${onText(setTo)} /><//>
       <label><input type="checkbox" checked=${all} onChange=${() => setAll(!all)} /> Also the replayed and dropped</label>

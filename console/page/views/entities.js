@@ -1,7 +1,7 @@
 // Lists of things and of channels: search, pages, creating one or many, and connecting and deleting what is ticked.
 
 import { html } from 'htm/preact'
-import { useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import { get, send } from '../api.js'
 import { Action, Copy, count, Dialog, Field, Problem, Table } from '../elements.js'
 import { onText, useLoaded } from '../hooks.js'
@@ -45,8 +45,9 @@ export function EntityList({ kind }) {
     setTicked(ticked)
     setTurn(turn + 1)
   }
-  // Columns of spreadsheets.
-  const text = [...ticked.values()].map(({ id, name, key = '' }) => [id, name, key].join('\t')).join('\n')
+  // Columns of spreadsheets, where another user's name must not be a formula.
+  const cell = (/** @type {string} */ name) => name.replace(/\s/g, ' ').replace(/^[=+@-]/, "'$&")
+  const text = [...ticked.values()].map(({ id, name, key = '' }) => [id, cell(name), key].join('\t')).join('\n')
   return html`<div class="row">
       <button type="button" class="main" onClick=${() => setDialog('create')}>Create ${kind}</button>
       <button type="button" disabled=${isEmpty} onClick=${() => setDialog('connect')}>Connect the ticked to ${otherKind[kind]}</button>
@@ -161,12 +162,24 @@ const meaning = {
 
 /** @param {{ kind: Kind, entities: Entities, onClose: () => void, onDone: () => void }} props */
 export function Delete({ kind, entities, onClose, onDone }) {
+  const left = useRef(new Set(entities.keys()))
   const remove = async () => {
-    for (const id of entities.keys()) await send('DELETE', `${kind}/${id}`)
+    /** @type {unknown} */
+    let failure
+    for (const id of left.current) {
+      await send('DELETE', `${kind}/${id}`).then(
+        () => left.current.delete(id),
+        error => {
+          failure ??= error
+        },
+      )
+    }
+    if (failure !== undefined) throw failure
     onDone()
   }
+  const close = () => (left.current.size < entities.size ? onDone() : onClose())
   const some = [...entities.values()].slice(0, 10)
-  return html`<${Dialog} title=${`Delete ${counted(entities.size, kind)}?`} onClose=${onClose}>
+  return html`<${Dialog} title=${`Delete ${counted(entities.size, kind)}?`} onClose=${close}>
     <p>${some.map(titleOf).join(', ')}${entities.size > some.length && ` and ${count(entities.size - some.length)} more`}</p>
     <p>${meaning[kind]} This cannot be undone.</p>
     <${Action} kind="danger" action=${remove}>Delete ${counted(entities.size, kind)}<//>

@@ -74,7 +74,7 @@ function Form({ path }) {
       </div>
       <p class="row">
         <button class="main" disabled=${isBusy || query['limit'] === 'all'} aria-busy=${isBusy}>Read</button>
-        <button type="button" disabled=${isBusy} aria-busy=${isBusy} onClick=${() => run(() => saveCsv(address))}>Save as CSV</button>
+        <button type="button" disabled=${isBusy} aria-busy=${isBusy} onClick=${() => run(() => saveCsv(`${path}?${new URLSearchParams({ csv_safe: 'true', ...query })}`))}>Save as CSV</button>
         <button type="reset">Clear</button>
       </p>
     </form>

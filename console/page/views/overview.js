@@ -86,7 +86,8 @@ export function Rates({ samples }) {
   const ratesOf = (/** @type {'received' | 'stored'} */ of) =>
     samples.map(({ at, ledger }, nth) => {
       const before = samples[nth - 1]
-      return before && Math.max(0, (ledger[of] - before.ledger[of]) / (at - before.at))
+      // The first ones may come at once, which would be a peak.
+      return before && at - before.at > 0.5 ? Math.max(0, (ledger[of] - before.ledger[of]) / (at - before.at)) : undefined
     })
   const [received, stored] = [ratesOf('received'), ratesOf('stored')]
   const now = { in: rough(received.at(-1) ?? 0), stored: rough(stored.at(-1) ?? 0) }
