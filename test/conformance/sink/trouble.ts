@@ -7,7 +7,7 @@ import type { MessageCounts, Reject, Rejection } from '../../../sinks/sink.ts'
 import type { RecordBatch } from '../../../transformers/record-batch.ts'
 import { batchOf, plain } from '../../sinks/batches.ts'
 import { type Bench, signal } from './bench.ts'
-import type { SinkTraits } from './index.ts'
+import type { SinkTraits } from './fixture.ts'
 
 /** Each way, of each exchange. */
 const lateMs = 50
