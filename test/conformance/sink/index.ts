@@ -2,6 +2,7 @@
 // each store.
 
 import { describe, expect, test } from 'vitest'
+import { isDeep } from '../../depth.ts'
 import { plainBatch } from '../../sinks/batches.ts'
 import { againSuite } from './again.ts'
 import { openBench, signal } from './bench.ts'
@@ -20,7 +21,7 @@ export function refusalConformance(name: string, openStore: () => Promise<SinkSt
   describe(`refusals by a sink: ${name}`, () => {
     const bench = openBench(openStore, transactional)
     refusalsSuite(bench, transactional)
-    troubleSuite(bench, { connections: true, restarts: false, slow: false, givesUp: false, transactional })
+    troubleSuite(bench, { connections: true, restarts: false, slow: isDeep, givesUp: false, transactional })
   })
 }
 
