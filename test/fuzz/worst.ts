@@ -1,6 +1,7 @@
 // The most expensive known payloads for each transformer, which no generator finds by chance.
 
 import type { Target } from './kind.ts'
+import type { WorstCase } from './worst/filling.ts'
 import { worstDocuments } from './worst/json.ts'
 import { worstPacksOfCbor } from './worst/senml-cbor.ts'
 import { worstPacksOfJson } from './worst/senml-json.ts'
@@ -13,9 +14,6 @@ export interface Worst {
   /** @param bytes maximum size */
   readonly make: (bytes: number) => Uint8Array
 }
-
-/** A row in a table of worst cases: its name, its outcome, and its generator. */
-export type WorstCase = readonly [name: string, outcome: string, make: (bytes: number) => string | Uint8Array]
 
 function all(target: Target, cases: readonly WorstCase[]): Worst[] {
   return cases.map(([name, outcome, make]) => ({

@@ -1,5 +1,6 @@
 // What the sink of a store without transactions does around the inserts of its store.
 
+import { getEventListeners } from 'node:events'
 import { expect, test } from 'vitest'
 import { openKeyedReplay } from '../../sinks/keyed-replay.ts'
 import { type KeyedBatch, type KeyedStore, keyedBatch, openKeyedSink } from '../../sinks/keyed-sink.ts'
@@ -80,6 +81,7 @@ test('after an abort its reason is thrown, whatever errors the requests had, and
     failed: () => Promise.reject(new Error('it was asked')),
   })
   await expect(sink.write(sink.encode(plainBatch(0, 1)), keep, stopping.signal)).rejects.toThrow('revoked')
+  expect(getEventListeners(stopping.signal, 'abort')).toEqual([])
 })
 
 test('a write after the close throws', async () => {

@@ -136,6 +136,12 @@ test.each([
   ])
 })
 
+test('a cycle of tests is found too', () => {
+  expect(importCircles([file('test/a.ts', "import './b/c.ts'"), file('test/b/c.ts', "import type { A } from '../a.ts'")])).toEqual([
+    'test/a.ts: is in a circle of imports with test/b/c.ts',
+  ])
+})
+
 test('two cycles that one file leads to are two findings, and starting a thread closes none', () => {
   const pair = (one: string, other: string) => [
     file(`http/${one}.ts`, `import './${other}.ts'`),

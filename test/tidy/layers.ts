@@ -133,7 +133,7 @@ function problemsOf(path: string, { specifier, line, kind }: Import): Finding[] 
  * imports (Tarjan 1972) once. A worker thread loads its own modules, so starting one closes no cycle.
  */
 export function importCircles(files: readonly SourceFile[]): Finding[] {
-  const code = files.filter(file => isCode(file) && isProduct(file))
+  const code = files.filter(isCode)
   const paths = new Set(code.map(({ path }) => path))
   const imports = new Map(
     code.map(({ path, text }) => [

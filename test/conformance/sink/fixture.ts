@@ -88,6 +88,19 @@ export interface SinkStore {
   close(): Promise<void>
 }
 
+export interface SinkTraits {
+  /** False for a store in the same process, without connections. */
+  readonly connections?: boolean
+  /** True if its server can be restarted. */
+  readonly restarts?: boolean
+  /** True if the connection to its server can be slow, and the server silent. */
+  readonly slow?: boolean
+  /** True if a request without an answer ends by itself, within a time limit in the store's options. */
+  readonly givesUp?: boolean
+  /** False for a store that identifies its rows by their keys, and resumes at the log's commits. */
+  readonly transactional?: boolean
+}
+
 export const everyValue = {
   zero: { value: 0 },
   'a negative number': { value: -12.625 },

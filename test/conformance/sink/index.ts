@@ -2,10 +2,11 @@
 // each store.
 
 import { describe, expect, test } from 'vitest'
+import { isDeep } from '../../depth.ts'
 import { plainBatch } from '../../sinks/batches.ts'
 import { againSuite } from './again.ts'
 import { openBench, signal } from './bench.ts'
-import type { SinkStore } from './fixture.ts'
+import type { SinkStore, SinkTraits } from './fixture.ts'
 import { logsSuite } from './logs.ts'
 import { positionsSuite } from './positions.ts'
 import { refusalsSuite } from './refusals.ts'
@@ -15,25 +16,12 @@ import { troubleSuite } from './trouble.ts'
 
 export { logsOf, type SinkIdentity, type SinkStore, type StoredRow } from './fixture.ts'
 
-export interface SinkTraits {
-  /** False for a store in the same process, without connections. */
-  readonly connections?: boolean
-  /** True if its server can be restarted. */
-  readonly restarts?: boolean
-  /** True if the connection to its server can be slow, and the server silent. */
-  readonly slow?: boolean
-  /** True if a request without an answer ends by itself, within a time limit in the store's options. */
-  readonly givesUp?: boolean
-  /** False for a store that identifies its rows by their keys, and resumes at the log's commits. */
-  readonly transactional?: boolean
-}
-
 /** The part of the contract about refusals, for a store with a second way to refuse; the whole contract tests the first. */
 export function refusalConformance(name: string, openStore: () => Promise<SinkStore>, { transactional = true }: SinkTraits = {}): void {
   describe(`refusals by a sink: ${name}`, () => {
     const bench = openBench(openStore, transactional)
     refusalsSuite(bench, transactional)
-    troubleSuite(bench, { connections: true, restarts: false, slow: false, givesUp: false, transactional })
+    troubleSuite(bench, { connections: true, restarts: false, slow: isDeep, givesUp: false, transactional })
   })
 }
 

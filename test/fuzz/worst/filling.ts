@@ -1,4 +1,7 @@
-// Fills payloads to a size with one repeated part, or many different ones.
+// The worst cases of a table, and how their payloads are filled to a size: with one repeated part, or many different ones.
+
+/** A row in a table of worst cases: its name, its outcome, and its generator. */
+export type WorstCase = readonly [name: string, outcome: string, make: (bytes: number) => string | Uint8Array]
 
 /** Repeats a part as often as it fits between `before` and `after`. */
 export function filled(bytes: number, part: string, before = '', after = ''): string {

@@ -1,8 +1,7 @@
 // The most expensive JSON documents; their time fields are those of the fuzzer.
 
 import { containersMax } from '../../../transformers/json/limits.ts'
-import type { WorstCase } from '../worst.ts'
-import { filled, listed, shortestFull } from './filling.ts'
+import { filled, listed, shortestFull, type WorstCase } from './filling.ts'
 
 /** As many empty objects as a payload of that size may have beside a few others. */
 function empties(bytes: number): string {

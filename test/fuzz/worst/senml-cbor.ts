@@ -1,8 +1,7 @@
 // The most expensive packs of SenML CBOR, written as hexadecimal digits.
 
 import { Major, openCborBytes } from '../inputs/cbor-bytes.ts'
-import type { WorstCase } from '../worst.ts'
-import { counted, shortestFull } from './filling.ts'
+import { counted, shortestFull, type WorstCase } from './filling.ts'
 
 function hex(digits: string): Uint8Array {
   return Buffer.from(digits.replaceAll(' ', ''), 'hex')

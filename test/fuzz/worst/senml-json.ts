@@ -1,7 +1,6 @@
 // The most expensive packs of SenML JSON.
 
-import type { WorstCase } from '../worst.ts'
-import { filled, listed, shortestFull } from './filling.ts'
+import { filled, listed, shortestFull, type WorstCase } from './filling.ts'
 
 export const worstPacksOfJson: readonly WorstCase[] = [
   ['brackets', 'json-syntax', bytes => filled(bytes, '[')],

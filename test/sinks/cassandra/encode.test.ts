@@ -1,4 +1,4 @@
-// The values of rows and how they are grouped. That Cassandra reads them as meant is shown by the conformance suite.
+// How rows are grouped, and what is left out of them or refused. What all sinks have in common stands in encoded-records.test.ts.
 
 import { types } from 'cassandra-driver'
 import * as fc from 'fast-check'
@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import { openDayRegistry } from '../../../sinks/cassandra/day-registry.ts'
 import { type EncodedRow, type Encoding, encode } from '../../../sinks/cassandra/encode.ts'
 import { insertStatement } from '../../../sinks/cassandra/schema.ts'
-import { batchOf, noonUs, plain, plainBatch, type TestMessage, type TestRecord } from '../batches.ts'
+import { batchOf, plain, plainBatch, type TestMessage, type TestRecord } from '../batches.ts'
 
 const encoding = (some: Partial<Encoding> = {}): Encoding => ({
   logNumbers: [127],
@@ -17,57 +17,17 @@ const encoding = (some: Partial<Encoding> = {}): Encoding => ({
   rowBytesMax: 8_388_608,
   ...some,
 })
-const encoded = (messages: TestMessage[], some: Partial<Encoding> = {}, partition = 0) =>
-  encode(batchOf(messages[0]!.offset, messages.at(-1)!.offset + 1, messages, partition), encoding(some))
+const encoded = (messages: TestMessage[], some: Partial<Encoding> = {}) =>
+  encode(batchOf(messages[0]!.offset, messages.at(-1)!.offset + 1, messages), encoding(some))
 const rowsOf = (messages: TestMessage[], some: Partial<Encoding> = {}): EncodedRow[] =>
   encoded(messages, some).tables.flatMap(({ requests }) => requests.flat())
 const bytesOf = ({ params }: EncodedRow): number => params.reduce<number>((sum, one) => sum + (one instanceof Buffer ? one.length : 8), 0)
 
-test.each([noonUs, 0, -1, 4_102_444_800_000_001, -(2 ** 52), 2 ** 53 - 1, -(2 ** 53) + 1])(
-  'the time %d µs is exact, and on its day',
-  timeUs => {
-    const [row] = rowsOf([{ offset: 0, records: [{ value: 1, timeUs }] }])
-    expect((row!.params[2] as Buffer).readBigInt64BE()).toBe(BigInt(timeUs))
-    expect((row!.params[1] as Buffer).readUInt32BE() - 2 ** 31).toBe(Math.floor(timeUs / 86_400e6))
-  },
-)
-
-test.each([
-  [noonUs, 999],
-  [0, 0],
-  [-1, 1],
-  [2 ** 53 - 1, 999],
-  [-(2 ** 53) + 1, 0],
-  [4_294_967_296, 0],
-])('a time of %d µs and %d ns is exact', (createdUs, createdRestNs) => {
-  const [row] = rowsOf([{ offset: 0, documents: [{ format: 'f', payload: {}, createdUs, createdRestNs }] }])
-  expect((row!.params[2] as Buffer).readBigInt64BE()).toBe(BigInt(createdUs) * 1000n + BigInt(createdRestNs))
-})
-
-const year1600Us = Date.UTC(1600, 0) * 1000
-test.each([
-  ['of the year 1600', year1600Us, 0, true],
-  ['of the first instant that fits', -9_223_372_036_854_776, 192, false],
-  ['of the one before', -9_223_372_036_854_776, 191, true],
-])('a document %s', (_which, createdUs, createdRestNs, isRefused) => {
-  const { rejected } = encoded([{ offset: 0, documents: [{ format: 'f', payload: {}, createdUs, createdRestNs }] }])
-  expect([...rejected.values()]).toEqual(
-    isRefused
-      ? [expect.objectContaining({ message: 0, record: 0, rule: 'store-refused', reason: expect.stringMatching(/1677/) as string })]
-      : [],
-  )
-})
-
 test('a bucket of several days is named by its first, also before 1970', () => {
-  const bucket = (timeUs: number) =>
-    (rowsOf([{ offset: 0, records: [{ value: 1, timeUs }] }], { bucketDays: 7 })[0]!.params[1] as Buffer).readUInt32BE() - 2 ** 31
-  expect([0, 6 * 86_400e6, 7 * 86_400e6, -1].map(bucket)).toEqual([0, 0, 7, -7])
-})
-
-test('a position packs log, partition and offset, up to the largest of each', () => {
-  const position = (row: EncodedRow | undefined): string => (row!.params[3] as Buffer).toString('hex')
-  const { tables } = encoded([{ offset: 2 ** 44 - 2, records: [{ value: 1 }] }], {}, 4095)
-  expect(position(tables[0]!.requests[0]![0])).toBe('7ffffffffffffffe')
+  const bucket = (timeUs: number, bucketDays = 7) =>
+    (rowsOf([{ offset: 0, records: [{ value: 1, timeUs }] }], { bucketDays })[0]!.params[1] as Buffer).readUInt32BE() - 2 ** 31
+  expect([0, 6 * 86_400e6, 7 * 86_400e6, -1].map(timeUs => bucket(timeUs))).toEqual([0, 0, 7, -7])
+  for (const timeUs of [2 ** 53 - 1, -(2 ** 52), -(2 ** 53) + 1]) expect(bucket(timeUs, 1)).toBe(Math.floor(timeUs / 86_400e6))
 })
 
 const value: fc.Arbitrary<TestRecord> = fc.record(
@@ -191,30 +151,6 @@ test('half a surrogate pair anywhere, and text too long for a key or a mutation,
   ])
 })
 
-test('a document is JSON text with every digit of its integers', () => {
-  const payload = JSON.parse('{"__proto__":{"toJSON":1},"b":[0.1,-0,1e21]}') as { [key: string]: number }
-  const documents = [
-    { format: 'f', payload },
-    { format: 'f', payload: { id: [{ deep: -9_223_372_036_854_775_808n }], huge: 10n ** 30n } },
-  ]
-  expect(rowsOf([{ offset: 0, documents }]).map(({ params }) => String(params[8]))).toEqual([
-    '{"__proto__":{"toJSON":1},"b":[0.1,0,1e+21]}',
-    `{"id":[{"deep":-9223372036854775808}],"huge":1${'0'.repeat(30)}}`,
-  ])
-})
-
-test('each format has its own table, and a batch without rows has none', () => {
-  const document = (offset: number, format: string) => ({ offset, documents: [{ format, payload: {} }] })
-  const { tables } = encoded([document(0, 'a'), document(1, 'B-'), { offset: 2, records: [{ value: 1 }] }, document(3, 'a'), { offset: 4 }])
-  expect(tables.map(({ format, requests }) => [format, requests.flat().map(({ message }) => message)])).toEqual([
-    ['messages', [2]],
-    ['a', [0, 3]],
-    ['B-', [1]],
-  ])
-  expect(tables.every(({ requests }) => requests.flat().every(({ query }) => !query.includes('B-')))).toBe(true)
-  expect(encoded([{ offset: 0 }]).tables).toEqual([])
-})
-
 test('no text of a device is in a statement', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme', minLength: 4 }), text => {
@@ -222,19 +158,4 @@ test('no text of a device is in a statement', () => {
       expect(row!.query).toMatch(/^INSERT INTO "k"\."[A-Za-z0-9_]{1,48}" \((?:"[a-z_]+"(?:, )?)+\) VALUES \((?:\?(?:, )?)+\)$/)
     }),
   )
-})
-
-test('encoding is pure: the same batch gives the same values', () => {
-  const batch = plainBatch(0, 50)
-  const one = encoding()
-  expect(encode(batch, one)).toEqual(encode(batch, one))
-})
-
-test('a message with rows for two tables is an error of its transformer', () => {
-  const documents = [
-    { format: 'engine', payload: { a: 1 } },
-    { format: 'gearbox', payload: { a: 1 } },
-  ]
-  expect(() => encoded([{ offset: 0, documents }])).toThrow(/message 0 has rows for two tables/)
-  expect(() => encoded([{ offset: 0, records: [{ value: 1 }], documents: documents.slice(1) }])).toThrow(/two tables/)
 })

@@ -1,5 +1,5 @@
 // What is registered in a store, without a server: scans that are no snapshots, a lock that may or may not have been taken,
-// and what it costs to find out that a format gets no table, and how long that is remembered.
+// and what it costs to find out that a format gets no table.
 
 import { types } from 'cassandra-driver'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
@@ -147,8 +147,7 @@ describe('a lock during work that takes long', () => {
 })
 
 const never = new AbortController().signal
-const formatsOn = (...[connection, options, onDenied, nowMs]: [...Parameters<typeof formatAdder>, nowMs?: () => number]) =>
-  openFormats(formatAdder(connection, options, onDenied), nowMs)
+const formatsOn = (...given: Parameters<typeof formatAdder>) => openFormats(formatAdder(...given))
 const wanted = (format: string, ...channels: string[]) => ({ format, channels: new Set(channels) })
 
 /** A store that has these formats, and says what it was asked. */
@@ -180,55 +179,14 @@ function storeWith(
 
 const full = Array.from({ length: 3 }, (_, at) => ({ format: `f${at}`, channel: 'full' }))
 
-test('a format over the limit takes no lock, and is not checked again for some seconds', async () => {
-  let nowMs = 0
-  const store = storeWith(full)
-  const formats = formatsOn(
-    store.connection,
-    { ...defaults, url: '', formatsPerChannelMax: 3 },
-    () => undefined,
-    () => nowMs,
-  )
-  const resolve = async () =>
-    [...(await formats.resolve([wanted('f0', 'full'), wanted('new', 'full')], never)).values()].map(({ rule }) => rule)
-  expect(await resolve()).toEqual(['format-limit'])
-  expect(store.locks()).toEqual([])
-  const { length } = store.asked
-  nowMs = 4_999
-  expect(await resolve()).toEqual(['format-limit'])
-  expect(store.asked).toHaveLength(length)
-  nowMs = 5_000
-  expect(await resolve()).toEqual(['format-limit'])
-  expect(store.asked.length).toBeGreaterThan(length)
-})
-
-test('a channel that may add a format gets it although another was refused, and takes the lock for that', async () => {
+test('a format over the limit takes no lock; a channel that may add it takes one', async () => {
   const store = storeWith(full)
   const formats = formatsOn(store.connection, { ...defaults, url: '', formatsPerChannelMax: 3 }, () => undefined)
-  expect((await formats.resolve([wanted('new', 'full')], never)).size).toBe(1)
+  const refused = await formats.resolve([wanted('f0', 'full'), wanted('new', 'full')], never)
+  expect([...refused].map(([format, { rule }]) => `${format} ${rule}`)).toEqual(['new format-limit'])
+  expect(store.locks()).toEqual([])
   expect((await formats.resolve([wanted('new', 'full', 'other')], never)).size).toBe(0)
   expect(store.locks()).toHaveLength(1)
-})
-
-test('the number of remembered refusals is limited', async () => {
-  const store = storeWith(full)
-  const formats = formatsOn(
-    store.connection,
-    { ...defaults, url: '', formatsPerChannelMax: 3 },
-    () => undefined,
-    () => 0,
-  )
-  const first = [wanted('new', 'full')]
-  await formats.resolve(first, never)
-  await formats.resolve(
-    Array.from({ length: 10_000 }, (_, at) => wanted(`other-${at}`, 'full')),
-    never,
-  )
-  const { length } = store.asked
-  await formats.resolve([wanted('other-9999', 'full')], never)
-  expect(store.asked).toHaveLength(length)
-  await formats.resolve(first, never)
-  expect(store.asked.length).toBeGreaterThan(length)
 })
 
 test('if the cluster accepts no more tables the format is refused, and the writer continues; another error stops it', async () => {

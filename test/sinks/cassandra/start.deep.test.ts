@@ -4,13 +4,15 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { type Connection, openConnection } from '../../../sinks/cassandra/connection.ts'
 import { classify } from '../../../sinks/cassandra/errors.ts'
 import type { SinkOptions } from '../../../sinks/cassandra/options.ts'
+import { readLogs } from '../../../sinks/cassandra/registry.ts'
 import { openSink } from '../../../sinks/cassandra/sink.ts'
 import type { Sink } from '../../../sinks/sink.ts'
 import { logsOf, withNumbers } from '../../conformance/sink/fixture.ts'
+import { startConformance } from '../../conformance/sink/starts.ts'
 import { describeWithCassandra } from '../../servers/cassandra.ts'
 import { freePort } from '../../servers/process/free-port.ts'
-import { batchOf, plainBatch } from '../batches.ts'
-import { dropKeyspace, identity, optionsFor, rowsOf } from './store.ts'
+import { batchOf } from '../batches.ts'
+import { identity, optionsFor, rowsOf } from './store.ts'
 
 const never = new AbortController().signal
 const nobody = async (): Promise<void> => undefined
@@ -50,104 +52,51 @@ describeWithCassandra('a start on Cassandra', cassandra => {
     return connection
   }
 
-  test('ten workers of one writer at once, on an empty cluster: one schema, one log', async () => {
+  startConformance('Cassandra', async () => {
     nowhere()
-    const sinks = await Promise.all(Array.from({ length: 10 }, () => open()))
-    expect(sinks.map(({ logNumbers }) => logNumbers[0]!)).toEqual(Array.from({ length: 10 }, () => 1))
     const connection = await look()
-    expect(await connection.query(`SELECT number, writer FROM ${connection.table('sluice_logs')}`)).toMatchObject([
-      { number: 1, writer: 'writer-1' },
-    ])
-    await Promise.all(sinks.map((sink, nth) => sink.write(sink.encode(plainBatch(nth * 100, nth * 100 + 100)), nobody, never)))
-    expect(await rowsOf(connection)).toHaveLength(1000)
+    return {
+      open,
+      logs: () => readLogs(connection),
+      async formats() {
+        const rows = await connection.query(`SELECT format, channel FROM ${connection.table('sluice_formats')}`)
+        return rows.map(({ format, channel }) => ({ format: format as string, channel: channel as string }))
+      },
+      rowCount: async () => (await rowsOf(connection)).length,
+    }
   })
 
-  test('ten logs at once get ten numbers', async () => {
-    nowhere()
-    const sinks = await Promise.all(Array.from({ length: 10 }, (_, nth) => open({ logName: `log-${nth}` })))
-    expect(sinks.map(({ logNumbers }) => logNumbers[0]!).sort((one, other) => one - other)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
-  })
-
-  test("ten writers with different names at once: the log belongs to one of them, and the others' errors name it", async () => {
-    nowhere()
-    await open({ logName: 'another' })
-    const opened = await Promise.allSettled(Array.from({ length: 10 }, (_, nth) => open({ writer: `writer-${nth}` })))
-    const refused = opened.filter(one => one.status === 'rejected').map(({ reason }) => (reason as Error).message)
-    expect(refused).toHaveLength(9)
-    const connection = await look()
-    const logs = await connection.query(`SELECT writer FROM ${connection.table('sluice_logs')} WHERE number = 2`)
-    expect(refused.every(sentence => sentence.includes(`belong to the writer "${String(logs[0]!['writer'])}"`))).toBe(true)
-  })
-
-  test('a recreated log that ten workers accept at once has one number', async () => {
-    nowhere()
-    await (await open()).close()
-    const sinks = await Promise.all(Array.from({ length: 10 }, () => open({ logId: 'id-2', acceptNewLog: 'id-2' })))
-    expect(new Set(sinks.map(({ logNumbers }) => logNumbers[0]!))).toEqual(new Set([2]))
-    expect((await open({ acceptNewLog: 'id-1' })).logNumbers[0]).toBe(1)
-    await expect(open({ logId: 'id-2' })).rejects.toThrow(/id-2.*id-1.*accept-new-log/)
-  })
-
-  test('ten workers that add the same formats at once create one table each, within the limit', async () => {
-    nowhere({ formatsMax: 12, formatsPerChannelMax: 100 })
-    const sinks = await Promise.all(Array.from({ length: 10 }, () => open()))
-    const documents = (nth: number) =>
-      batchOf(
-        nth * 4,
-        nth * 4 + 4,
-        Array.from({ length: 4 }, (_, at) => ({
-          offset: nth * 4 + at,
-          documents: [{ format: at < 2 ? `Same-${at}` : `own-${nth}-${at}`, payload: { nth } }],
-        })),
-      )
-    const letters: string[] = []
-    const keep = async (some: readonly { rule: string }[]): Promise<void> => void letters.push(...some.map(({ rule }) => rule))
-    await Promise.all(sinks.map((sink, nth) => sink.write(sink.encode(documents(nth)), keep, never)))
-    const connection = await look()
-    const formats = await connection.query(`SELECT format FROM ${connection.table('sluice_formats')}`)
-    expect(formats).toHaveLength(12)
-    expect(letters).toEqual(Array.from({ length: 10 }, () => 'format-limit'))
-    expect(await rowsOf(connection)).toHaveLength(30)
-  })
+  const indexes = async (connection: Connection) => {
+    const cql = 'SELECT index_name, table_name, options FROM system_schema.indexes WHERE keyspace_name = ?'
+    return await connection.query(cql, [connection.keyspace], { consistency: 1 })
+  }
+  const indexed = async (connection: Connection) => (await indexes(connection)).map(({ table_name: name }) => name as string).sort()
+  const documentOf = (format: string) => batchOf(0, 1, [{ offset: 0, documents: [{ format, payload: {} }] }])
 
   test('every table of rows has an index by publisher, also if it is missing when a writer starts', async () => {
     nowhere()
-    const engine = batchOf(0, 2, [
-      { offset: 0, documents: [{ format: 'engine', payload: {} }] },
-      { offset: 1, documents: [{ format: 'Odd format', payload: {} }] },
-    ])
     const sink = await open()
-    await sink.write(sink.encode(engine), nobody, never)
+    for (const format of ['engine', 'Odd format']) await sink.write(sink.encode(documentOf(format)), nobody, never)
     const connection = await look()
-    const indexes = async () => {
-      const sql = 'SELECT index_name, table_name, options FROM system_schema.indexes WHERE keyspace_name = ?'
-      return await connection.query(sql, [connection.keyspace], { consistency: 1 })
-    }
-    const made = await indexes()
-    const tables = made.map(({ table_name: name }) => name as string).sort()
+    const made = await indexes(connection)
+    const tables = await indexed(connection)
     expect(tables).toEqual(['engine', 'messages', expect.stringMatching(/^odd_format_/)])
     for (const { options } of made) expect(options).toEqual({ class_name: 'sai', target: 'publisher' })
     for (const { index_name: name } of made) await connection.change(`DROP INDEX ${connection.table(name as string)}`)
     await Promise.all([open(), open(), open()])
-    expect((await indexes()).map(({ table_name: name }) => name as string).sort()).toEqual(tables)
+    expect(await indexed(connection)).toEqual(tables)
   })
 
   test('without the option no table is indexed, and an existing index stays', async () => {
     nowhere()
-    const engine = batchOf(0, 1, [{ offset: 0, documents: [{ format: 'engine', payload: {} }] }])
     const sink = await open({}, { publisherIndex: false })
-    await sink.write(sink.encode(engine), nobody, never)
+    await sink.write(sink.encode(documentOf('engine')), nobody, never)
     const connection = await look()
-    const indexed = async () => {
-      const cql = 'SELECT table_name FROM system_schema.indexes WHERE keyspace_name = ?'
-      const rows = await connection.query(cql, [connection.keyspace], { consistency: 1 })
-      return rows.map(({ table_name: name }) => name as string).sort()
-    }
-    expect(await indexed()).toEqual([])
+    expect(await indexed(connection)).toEqual([])
     await open()
-    expect(await indexed()).toEqual(['engine', 'messages'])
+    expect(await indexed(connection)).toEqual(['engine', 'messages'])
     await open({}, { publisherIndex: false })
-    expect(await indexed()).toEqual(['engine', 'messages'])
+    expect(await indexed(connection)).toEqual(['engine', 'messages'])
   })
 
   test('a lock whose holder has died is waited for, until it expires', async () => {
@@ -158,8 +107,7 @@ describeWithCassandra('a start on Cassandra', cassandra => {
     await connection.query(
       `INSERT INTO ${connection.table('sluice_schema')} (name, value) VALUES ('lock', 'dead') IF NOT EXISTS USING TTL 3`,
     )
-    const batch = batchOf(0, 1, [{ offset: 0, documents: [{ format: 'engine', payload: {} }] }])
-    expect(await sink.write(sink.encode(batch), nobody, never)).toMatchObject([{ stored: 1 }])
+    expect(await sink.write(sink.encode(documentOf('engine')), nobody, never)).toMatchObject([{ stored: 1 }])
     expect(performance.now() - atMs).toBeGreaterThan(1_000)
     expect(await connection.query(`SELECT value FROM ${connection.table('sluice_schema')} WHERE name = 'lock'`)).toEqual([])
   })
@@ -241,14 +189,5 @@ describeWithCassandra('a start on Cassandra', cassandra => {
       const error = await withNumbers(openSink({ connection, options: away, logs: [identity] })).catch((error: unknown) => error)
       expect(classify(error)).toBe('transient')
     }
-  })
-
-  test('messages that were read into another store are reported as missing in a new one', async () => {
-    nowhere()
-    const hasCommits = () => Promise.resolve(true)
-    await expect(open({ hasCommits })).rejects.toThrow(/does not know the log "messages"/)
-    expect((await open({ hasCommits, acceptNewLog: 'id-1' })).logNumbers[0]).toBe(1)
-    expect((await open({ hasCommits })).logNumbers[0]).toBe(1)
-    await dropKeyspace(await look())
   })
 })

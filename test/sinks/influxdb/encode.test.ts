@@ -2,7 +2,7 @@
 
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { encode, physicalName } from '../../../sinks/influxdb/encode.ts'
+import { encode } from '../../../sinks/influxdb/encode.ts'
 import { restNsOf } from '../../../sinks/influxdb/line-protocol.ts'
 import { batchOf, noonUs, type TestMessage } from '../batches.ts'
 
@@ -182,16 +182,4 @@ describe('what is refused before it is sent', () => {
       expect(() => linesOf([{ offset: 0, documents: [{ format: 'engine', payload: { a: value } }] }])).toThrow(RangeError)
     }
   })
-})
-
-test('no two formats share a measurement, and none has a name of sluice or of InfluxDB', () => {
-  fc.assert(
-    fc.property(fc.array(fc.string({ unit: 'binary', maxLength: 12 }), { minLength: 2 }), formats => {
-      const names = new Set(formats.map(physicalName))
-      expect(names.size).toBe(new Set(formats).size)
-      for (const name of names) expect(name).toMatch(/^(?!messages$)[A-Za-z0-9][\w$-]*$|^[a-z0-9_]+\$[0-9a-f]{32}$/)
-    }),
-  )
-  expect(physicalName('room-1')).toBe('room-1')
-  for (const format of ['messages', '_x', 'a b', '', 'x'.repeat(101), 'a$']) expect(physicalName(format)).toContain('$')
 })

@@ -187,42 +187,6 @@ describeWithOwnInflux('on the real server', influx => {
     expect(notices).toEqual([expect.stringMatching(/keeps everything, and store.retention_days is 30, which the token may not set/)])
     await Promise.all([connection.close(), store.close()])
   })
-
-  test('a silent server is transient after the time-out, and a stopping writer does not wait for it', async () => {
-    const store = await openStore(influx, { options: { requestTimeoutMs: 5_000 } })
-    const sink = await store.open()
-    influx.pause()
-    try {
-      const error = await sink.write(sink.encode(plainBatch(0, 1)), async () => undefined, signal).catch((error: unknown) => error)
-      expect([sink.classify(error), (error as Error).message]).toEqual(['transient', expect.stringMatching(/has not answered for 5000 ms/)])
-    } finally {
-      influx.resume()
-    }
-    const patient = await openStore(influx, { options: { requestTimeoutMs: 600_000 } })
-    const other = await patient.open()
-    influx.pause()
-    try {
-      const stopping = new AbortController()
-      const writing = other.write(other.encode(plainBatch(0, 1)), async () => undefined, stopping.signal).catch((error: unknown) => error)
-      stopping.abort()
-      expect(other.classify(await writing)).toBe('transient')
-      await other.close()
-    } finally {
-      influx.resume()
-    }
-    await Promise.all([store.close(), patient.close()])
-  })
-
-  test('nothing is sent after an abort', async () => {
-    const store = await openStore(influx)
-    const sink = await store.open()
-    const error = await sink
-      .write(sink.encode(plainBatch(0, 1)), async () => undefined, AbortSignal.abort())
-      .catch((error: unknown) => error)
-    expect(sink.classify(error)).toBe('transient')
-    expect(await store.rows()).toEqual([])
-    await store.close()
-  })
 })
 
 describe('on a server of the tests', () => {

@@ -162,27 +162,4 @@ describeWithInflux('refusals', influx => {
       },
       { retentionDays: 60 },
     ))
-
-  test('an abort ends a write whose dead letters are never acknowledged, before anything is sent and after', () =>
-    withStore(async store => {
-      const sink = await store.open()
-      for (const documents of [[good, bad], [{ format: 'typed', payload: { time: 1 } }]]) {
-        const stopping = new AbortController()
-        const asked = Promise.withResolvers<void>()
-        const hanging = (): Promise<void> => {
-          asked.resolve()
-          return new Promise<void>(() => undefined)
-        }
-        const writing = sink.write(sink.encode(batchOf(0, 1, [{ offset: 0, documents }])), hanging, stopping.signal)
-        const ended = writing.catch((error: unknown) => error)
-        await asked.promise
-        stopping.abort()
-        expect(sink.classify(await ended)).toBe('transient')
-      }
-      const unasked = vi.fn(async () => undefined)
-      const encoded = sink.encode(batchOf(0, 1, [{ offset: 0, documents: [{ format: 'typed', payload: { time: 1 } }] }]))
-      await expect(sink.write(encoded, unasked, AbortSignal.abort())).rejects.toThrow('aborted')
-      expect(unasked).not.toHaveBeenCalled()
-      await sink.close()
-    }))
 })

@@ -155,9 +155,3 @@ test('refused messages leave nothing that affects their neighbours', () => {
   const payloads = table!.rowMessage.map((_, row) => BSON.deserialize(bytesOf(table!, row))['payload'] as Document)
   expect(payloads).toEqual([{ offset: 0 }, { offset: 1 }, { offset: 2 }, { offset: 3 }])
 })
-
-test('a message that has rows and is not to be stored is an error of the caller', () => {
-  const batch = batchOf(0, 1, [{ offset: 0, records: [{ value: 1 }] }])
-  batch.messages.outcome[0] = 1
-  expect(() => encode(batch, [1])).toThrow(RangeError)
-})

@@ -1,20 +1,19 @@
-// How a sink starts: ten at once on an empty database, of one writer and of two, and in a database that is none of ours.
+// How a sink starts: many at once on an empty database, and in a database that is none of ours.
 
 import type { Db, MongoClient } from 'mongodb'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type Connection, openConnection } from '../../../sinks/mongodb/connection.ts'
-import type { EncodedBatch } from '../../../sinks/mongodb/encode.ts'
 import type { SinkOptions } from '../../../sinks/mongodb/options.ts'
+import { readFormats, readLogs } from '../../../sinks/mongodb/registry.ts'
 import { classify, openSink } from '../../../sinks/mongodb/sink.ts'
-import type { Rejection, Sink } from '../../../sinks/sink.ts'
 import { logsOf, type SinkIdentity, withNumbers } from '../../conformance/sink/fixture.ts'
+import { startConformance } from '../../conformance/sink/starts.ts'
 import { describeWithMongo } from '../../servers/mongo.ts'
-import { batchOf, plain, type TestMessage } from '../batches.ts'
-import { identity, openOperator, optionsOf } from './store.ts'
+import { batchOf, plain } from '../batches.ts'
+import { openOperator, optionsOf, rowsOf } from './store.ts'
 
 const { signal } = new AbortController()
 const nobody = async (): Promise<void> => undefined
-const ten = Array.from({ length: 10 }, (_, nth) => nth)
 
 describeWithMongo('the start of a MongoDB sink', mongo => {
   let url: string
@@ -45,70 +44,21 @@ describeWithMongo('the start of a MongoDB sink', mongo => {
 
   const indexNames = async (collection: string): Promise<string[]> =>
     (await database.collection(collection).listIndexes().toArray()).map(({ name }) => name as string).sort()
+  const rowIndexNames = (time: string): string[] =>
+    ['_id_', `channel_1_${time}_-1__id_-1`, `channel_1_publisher_1_${time}_-1__id_-1`].sort()
 
-  test('ten workers of a writer at once: one number for the log, every index once, and each stores', async () => {
-    const sinks = await Promise.all(ten.map(() => open()))
-    expect(sinks.map(sink => sink.logNumbers[0]!)).toEqual(ten.map(() => 1))
-    await Promise.all(
-      sinks.map((sink, partition) => {
-        const document = { offset: 50, documents: [{ format: `engine-${partition % 3}`, payload: {} }] }
-        return sink.write(sink.encode(batchOf(0, 51, [plain(0), document], partition)), nobody, signal)
-      }),
-    )
-    expect(await database.collection('sluice.logs').countDocuments()).toBe(1)
-    expect(await database.collection('messages').countDocuments()).toBe(10)
-    const formats = await database.collection('sluice.formats').find().sort({ number: 1 }).toArray()
-    expect(formats.map(({ number }) => number as number)).toEqual([1, 2, 3])
-    expect(formats.map(({ _id }) => String(_id)).sort()).toEqual(['engine-0', 'engine-1', 'engine-2'])
-    for (const [collection, time] of [
-      ['messages', 'timeUs'],
-      ['engine-0', 'created'],
-    ] as const) {
-      expect(await indexNames(collection)).toEqual(
-        ['_id_', `channel_1_${time}_-1__id_-1`, `channel_1_publisher_1_${time}_-1__id_-1`].sort(),
-      )
-    }
-    expect(await indexNames('sluice.formats')).toEqual(['_id_', 'number_1'])
-  })
-
-  test('ten workers of two writers at once: one of the writers has the log, and the others get an error', async () => {
-    const opened = await Promise.allSettled(ten.map(nth => open({ writer: `writer-${nth % 2}` })))
-    const there = opened.filter(one => one.status === 'fulfilled')
-    const refused = opened.filter(one => one.status === 'rejected')
-    expect([there.length, refused.length]).toEqual([5, 5])
-    expect(there.every(({ value }) => value.logNumbers[0] === 1)).toBe(true)
-    for (const { reason } of refused) {
-      expect(classify(reason)).toBe('systemic')
-      expect(String(reason)).toMatch(/belong to the writer "writer-[01]" .*, but this writer is called "writer-[01]"/)
-    }
-    expect(await database.collection('sluice.logs').countDocuments()).toBe(1)
-  })
-
-  test('ten logs at once get ten numbers', async () => {
-    const sinks = await Promise.all(ten.map(nth => open({ logName: `log-${nth}` })))
-    expect(sinks.map(sink => sink.logNumbers[0]!).sort((one, other) => one - other)).toEqual(ten.map(nth => nth + 1))
-  })
-
-  test('ten that add formats at once, of one channel and of many, do not exceed the limits', async () => {
-    const rejections: Rejection[] = []
-    const keep = async (some: readonly Rejection[]): Promise<void> => void rejections.push(...some)
-    const sinks: Sink<EncodedBatch>[] = await Promise.all(ten.map(() => open({}, { formatsMax: 12, formatsPerChannelMax: 5 })))
-    await Promise.all(
-      sinks.map((sink, partition) => {
-        const messages: TestMessage[] = [0, 1, 2].map(offset => ({
-          offset,
-          channel: partition < 5 ? 'channel-1' : `channel-${partition}`,
-          documents: [{ format: `format-${partition}-${offset}`, payload: {} }],
-        }))
-        return sink.write(sink.encode(batchOf(0, 3, messages, partition)), keep, signal)
-      }),
-    )
-    const formats = await database.collection('sluice.formats').find().toArray()
-    expect(formats).toHaveLength(12)
-    expect(formats.filter(({ channel }) => channel === 'channel-1').length).toBeLessThanOrEqual(5)
-    expect(rejections).toHaveLength(18)
-    expect(new Set(rejections.map(({ rule }) => rule))).toEqual(new Set(['format-limit']))
-  })
+  startConformance('MongoDB', async () => ({
+    open,
+    logs: () => readLogs(database),
+    formats: async () => (await readFormats(database)).map(({ _id, channel }) => ({ format: _id, channel })),
+    rowCount: async () => (await rowsOf(database)).length,
+    async expectOneSchema() {
+      expect(new Set((await readFormats(database)).map(({ number }) => number))).toEqual(new Set([1, 2, 3]))
+      expect(await indexNames('messages')).toEqual(rowIndexNames('timeUs'))
+      expect(await indexNames('engine-0')).toEqual(rowIndexNames('created'))
+      expect(await indexNames('sluice.formats')).toEqual(['_id_', 'number_1'])
+    },
+  }))
 
   test('a registered format whose collection was not created, since the writer ended, gets it', async () => {
     await (await open()).close()
@@ -129,18 +79,6 @@ describeWithMongo('the start of a MongoDB sink', mongo => {
     await second.write(second.encode(batchOf(3, 4, [{ offset: 3, documents: [{ format: 'd', payload: {} }] }])), nobody, signal)
     const formats = await database.collection('sluice.formats').find().sort({ number: 1 }).toArray()
     expect(formats.map(({ _id, number }) => `${String(_id)} ${number}`)).toEqual(['a 1', 'c 3', 'd 4'])
-  })
-
-  test('a log that the writer has read before into another store is not started in the middle', async () => {
-    const options = optionsOf(url)
-    const connection = await openConnection(options, 'test')
-    connections.push(connection)
-    const opening = withNumbers(openSink({ connection, options, logs: [{ ...identity, hasCommits: async () => true }] }))
-    await expect(opening).rejects.toThrow(/does not know the log "messages"/)
-    expect(await database.collection('sluice.logs').countDocuments()).toBe(0)
-    await (
-      await withNumbers(openSink({ connection, options, logs: [{ ...identity, hasCommits: async () => true, acceptNewLog: 'id-1' }] }))
-    ).close()
   })
 
   test('the log that was accepted last is the one that is written from, whatever the clocks say', async () => {

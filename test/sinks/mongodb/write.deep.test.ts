@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Rejection } from '../../../sinks/sink.ts'
 import { counts } from '../../conformance/sink/fixture.ts'
 import { describeWithMongo } from '../../servers/mongo.ts'
+import { openProxy } from '../../servers/process/proxy.ts'
 import { batchOf, noonUs, plain, plainBatch, type TestMessage } from '../batches.ts'
 import { commonPoisons, ferretPoisons, type MongoStore, openStore, withTakenUpdateTime } from './store.ts'
 
@@ -245,6 +246,27 @@ describeWithMongo('FerretDB', mongo => {
     expect(await store.database.collection('sluice.formats').distinct('_id')).toEqual(['engine'])
     await sink.close()
     await store.close()
+  })
+
+  test('a write that is aborted in the middle sends no further rows', async () => {
+    const directUrl = `${mongo.url}aborted`
+    const proxy = await openProxy({ port: Number(new URL(directUrl).port) })
+    const url = directUrl.replace(/:\d+\//, `:${proxy.port}/`)
+    // Nothing but an abort ends a request within the test.
+    const options = { requestTimeoutMs: 3_600_000, connectTimeoutMs: 600_000, writesInFlight: 1 }
+    const store = await openStore({ url, directUrl, options, poisons: {} })
+    const sink = await store.open()
+    const stopping = new AbortController()
+    const cut = proxy.cutAfter(1_500_000)
+    const writing = sink.write(sink.encode(plainBatch(0, 20_000)), async () => undefined, stopping.signal)
+    void cut.then(() => stopping.abort(new Error('revoked')))
+    await expect(writing).rejects.toThrow()
+    const found = (await store.rows()).length
+    expect(found).toBeLessThan(20_000)
+    await sink.close()
+    expect(await store.rows()).toHaveLength(found)
+    await store.close()
+    await proxy.close()
   })
 })
 

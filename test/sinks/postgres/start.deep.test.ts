@@ -1,16 +1,18 @@
-// How a sink starts: ten at once on an empty database, and with a role that may write and not create.
+// How a sink starts: many at once on an empty database, and with a role that may write and not create.
 
 import { readdir } from 'node:fs/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Database } from '../../../database/database.ts'
 import { openServer } from '../../../database/server.ts'
+import { readLogs } from '../../../sinks/postgres/registry.ts'
 import { maintain } from '../../../sinks/postgres/schema.ts'
 import { openSink } from '../../../sinks/postgres/sink.ts'
 import type { Rejection } from '../../../sinks/sink.ts'
-import { withNumbers } from '../../conformance/sink/fixture.ts'
+import { logsOf, withNumbers } from '../../conformance/sink/fixture.ts'
+import { startConformance } from '../../conformance/sink/starts.ts'
 import { describeWithOwnPostgres } from '../../servers/postgres.ts'
 import { batchOf, noonUs, plain, plainBatch } from '../batches.ts'
-import { options } from './store.ts'
+import { options, storeOn } from './store.ts'
 
 const signal = new AbortController().signal
 const nobody = async () => undefined
@@ -41,22 +43,23 @@ describeWithOwnPostgres('the start of a PostgreSQL sink', postgres => {
     for (const database of opened.splice(0)) await database.close()
   })
 
-  test('ten writers at once on an empty database: one schema, one number for the log, and each stores', async () => {
-    const databases = await Promise.all(Array.from({ length: 10 }, () => connect('postgres')))
-    const sinks = await Promise.all(databases.map(database => withNumbers(openSink({ database, ...identity }))))
-    expect(sinks.map(sink => sink.logNumbers[0]!)).toEqual(Array<number>(10).fill(1))
-    await Promise.all(
-      sinks.map((sink, partition) => {
-        const document = { offset: 50, documents: [{ format: `engine-${partition % 3}`, payload: {} }] }
-        return sink.write(sink.encode(batchOf(0, 51, [plain(0), document], partition)), nobody, signal)
-      }),
-    )
-    expect(await owner.query('SELECT count(*)::int FROM messages')).toEqual([{ count: 10 }])
-    expect(await owner.query('SELECT count(*)::int FROM sluice.formats')).toEqual([{ count: 3 }])
-    const migrations = await readdir(new URL('../../../sinks/postgres/migrations', import.meta.url))
-    expect(await owner.query('SELECT count(*)::int FROM sluice.migrations')).toEqual([{ count: migrations.length }])
-    for (const sink of sinks) await sink.close()
-  })
+  startConformance(
+    'PostgreSQL',
+    async () => ({
+      async open(given, limits) {
+        const database = await connect('postgres')
+        return await withNumbers(openSink({ database, options: { ...options, ...limits }, logs: logsOf(given) }), given)
+      },
+      logs: () => readLogs(owner),
+      formats: () => owner.query<{ format: string; channel: string }>('SELECT format, channel FROM sluice.formats'),
+      rowCount: async () => (await storeOn(owner, async () => undefined).rows()).length,
+      async expectOneSchema() {
+        const migrations = await readdir(new URL('../../../sinks/postgres/migrations', import.meta.url))
+        expect(await owner.query('SELECT count(*)::int FROM sluice.migrations')).toEqual([{ count: migrations.length }])
+      },
+    }),
+    { transactional: true },
+  )
 
   const monthsOf = async (): Promise<string[]> => {
     const rows = await owner.query<{ name: string }>(
