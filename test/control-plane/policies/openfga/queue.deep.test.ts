@@ -115,7 +115,7 @@ describeWithPostgres('queue', postgres => {
       )
     const policiesOf = async (object: ThingId) => (await policies.list({ object })).filter(({ subject }) => subject !== owner.user)
     const all: Relation[] = ['read', 'write', 'delete']
-    const kept = { code: 'unavailable', detail: expect.stringContaining('it is kept') as string }
+    const kept = { code: 'unavailable', detail: expect.stringContaining('it is queued') as string }
 
     test.each(['is refused', 'loses its answer'] as const)(
       'a share whose second part %s is kept with its line of the audit log, and holds in the end',
