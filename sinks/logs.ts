@@ -168,7 +168,10 @@ function areSame(some: ContentTypes, others: ContentTypes): boolean {
 export interface LogTable {
   /** All of them, in any order. */
   read(): Promise<readonly RegisteredLog[]>
-  /** Adds the log under its number, which only one log can have. False if another log has the number, or if the outcome is unknown: the caller reads again. */
+  /**
+   * Adds the log under its number, which only one log can have, or under a later one. False if another log has the number, or if the outcome is
+   * unknown: the caller waits. In any case it reads again.
+   */
   add(log: RegisteredLog): Promise<boolean>
   /** Stores content types and the time of acceptance of a registered log. False as for `add`. */
   update(log: RegisteredLog): Promise<boolean>
@@ -179,7 +182,7 @@ export interface LogTable {
 const attemptsMax = 200
 const againMsMax = 50
 
-/** A registry in a table of logs, by compare-and-set: reads, decides, and writes. A process that loses the race reads and decides again. */
+/** A registry in a table of logs, by compare-and-set: reads, decides, writes, and begins again until what it reads is as it should be. */
 export function openLogRegistry(table: LogTable): LogRegistry {
   async function settled(identity: LogIdentity, isTaken: boolean): Promise<number | undefined> {
     const { logName: name, logId: id, writer, contentTypes } = identity
@@ -196,13 +199,10 @@ export function openLogRegistry(table: LogTable): LogRegistry {
       const nowMs = logs.reduce((latest, log) => Math.max(latest, log.acceptedMs + 1), Date.now())
       const acceptedMs = state === 'changed' ? logs.find(log => log.number === number)!.acceptedMs : nowMs
       const log: RegisteredLog = { number, name, id, writer, contentTypes, acceptedMs }
-      if (await (state === 'new' ? table.add(log) : table.update(log))) {
-        // Another writer may have changed its content types meanwhile: of two, at least one sees what the other has written.
-        chooseLog(await table.read(), identity)
-        return number
-      }
-      // Waits longer for a slow store.
-      await wait(Math.random() * (againMsMax + performance.now() - startedMs))
+      const isDone = await (state === 'new' ? table.add(log) : table.update(log))
+      // Waits longer for a slow store. In any case what is stored decides: another writer may have registered something meanwhile, and of two, at
+      // least one sees what the other has written.
+      if (!isDone) await wait(Math.random() * (againMsMax + performance.now() - startedMs))
     }
     throw new SinkError('transient', `the log "${name}" could not be registered: other writers keep registering theirs at the same time`)
   }

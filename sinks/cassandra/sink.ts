@@ -279,7 +279,7 @@ export function openRowWriter(connection: Connection, client: Client, inFlight: 
       const refused = new Map<number, Rejection>()
 
       async function insertRow(row: EncodedRow): Promise<void> {
-        // Rows of a refused message that are not sent do not have to be deleted.
+        // The message is dead-lettered anyway: its other rows need not be sent.
         if (refused.has(row.message)) return
         try {
           await client.execute(row.query, row.params, options)

@@ -5,7 +5,8 @@ import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { type AddFormats, admitFormats, type FormatRefusal, type RegisteredFormat } from '../formats.ts'
 import type { KeyedReplays } from '../keyed-replay.ts'
-import { currentFirst, currentLogs, type LogTable, overlap, type RegisteredLog } from '../logs.ts'
+import { currentFirst, type LogTable, type RegisteredLog } from '../logs.ts'
+import { limits } from '../sink.ts'
 import { SinkError } from '../sink-error.ts'
 import {
   type Connection,
@@ -181,153 +182,147 @@ export async function replayedOffsets(
   return offsets
 }
 
-/**
- * After this many rounds in which a claim does not change, its claimant is considered dead. A live claimant rewrites its claim in each of its rounds.
- */
-const deadAfterRounds = 12
-
-interface Entry extends Omit<RegisteredLog, 'acceptedMs'> {
+interface Entry extends RegisteredLog {
   readonly claimant: string
 }
 
-interface Claim extends Entry {
+/** A claimant is one attempt to add a log, not a process. */
+export interface Claim extends Entry {
+  /** Undefined in claims of the release before this one, which settled without a vote. */
+  readonly ballot: number | undefined
+  /** The claimant whose log this one has voted for. */
+  readonly vote: string | undefined
+  /** Both written by the release before this one only: a live claimant of it counts its attempts. */
   readonly withdrawn: boolean
-  /** Increases with each attempt of its claimant. */
   readonly attempt: number
 }
 
-type Settled = Entry & RegisteredLog
+/** After this many looks without a change, the number that a process of the release before claims is left unused. */
+const deadAfterLooks = 12
 
-interface Registered {
+/** What `claims` and `logs` hold. */
+export interface Registered {
   readonly claims: readonly Claim[]
-  /** All entries of `logs`. */
-  readonly settled: readonly Settled[]
-  /** Those whose claim stands, each number once; the one that is written from now comes first. */
-  readonly logs: readonly Settled[]
+  readonly settled: readonly Entry[]
 }
 
 /**
- * InfluxDB has no compare-and-set, so a log is claimed before it is settled. The measurement `claims` has a point for each
- * number and claimant, a random id; `logs` has the settled ones, under the same two tags. To add a log:
- * 1. Wait while a claim that stands conflicts. Then write a claim of the next number.
- * 2. Read all claims. If none conflicts, write the log to `logs`; it is added if the claim still stands after that.
- * 3. If one conflicts, withdraw the own claim, unless its id is the smallest of all, and read again.
+ * InfluxDB has no compare-and-set, so writers elect the log of a number (Disk Paxos, Gafni and Lamport 2003). The measurement `claims` has a point for
+ * each number and claimant, a random id; `logs` has the settled ones, under the same two tags. To add a log:
+ * 1. Claim its number, with a ballot above all others, and look: with the highest ballot still, continue; otherwise begin again.
+ * 2. Vote for the log that the highest ballot with a vote has voted for, or if there is none for the own one. Look again: with the highest ballot
+ *    still, that log is elected, forever.
+ * 3. Settle the elected log: write it to `logs`.
  *
- * A claim conflicts if it stands and has the same number but another log or writer, or the same name but another id, or another writer that takes
- * some of the same content types. Each process writes before it reads, and every later query sees what was acknowledged: of two that conflict, at
- * most one does not see the other, however late a write
- * is stored. Workers of one writer claim and settle the same.
+ * Each process writes before it looks, and a look sees every write that was acknowledged before. So if the second look finds no higher ballot, whoever
+ * claims one later finds this vote in its first look, and votes for the same log. A claim is never changed or withdrawn, so it does not matter how late
+ * a write is stored, or how long a process is paused between any two steps; there are no clocks and no time limits. A process that dies leaves a claim
+ * that blocks neither its number nor its name. If it had voted, the next to claim the number may settle its log for it, as if it had died after that.
  *
- * The claim of a process that died before it settled stays. A claim that has conflicted for some rounds, and has not changed, is considered dead and
- * withdrawn. If its process was only paused, it finds its claim withdrawn after it has settled, and begins again; until then no process considers a
- * log settled whose claim is withdrawn. And if it settled at the same moment, the process that withdrew the claim sees that, and restores it.
+ * Processes of the release before this one may run at the same time. They withdraw claims, and settle theirs unless they see another claim of the
+ * number. So a number that one of them claims is waited for, and left unused if that one seems dead. Of two settled logs of a number the one whose
+ * claim was not withdrawn has it.
  */
 export function openLogTable(connection: Connection): LogTable {
-  const claimant = randomUUID()
-  const deaths = deathWatch(connection)
-  let own: Claim | undefined
-  let attempt = 0
-
-  async function withdrawOwn(): Promise<void> {
-    if (own !== undefined) await writeRegistry(connection, [claimLine({ ...own, withdrawn: true })])
-    own = undefined
-  }
+  /** The claims of the number and those above it, as last seen before claiming it. */
+  let seen = '[]'
+  let looksAlike = 0
 
   return {
     read: () => readLogs(connection),
-    async add(log) {
-      if (own !== undefined && own.number !== log.number) await withdrawOwn()
-      const wanted: Claim = { ...log, claimant, attempt: ++attempt, withdrawn: false }
-      let rivals = own === undefined ? rivalsOf(wanted, await readRegistered(connection)) : []
-      if (rivals.length === 0) {
-        own = wanted
-        await writeRegistry(connection, [claimLine(own)])
-        rivals = rivalsOf(own, await readRegistered(connection))
-      }
-      if (rivals.length > 0) {
-        if (rivals.some(rival => rival.claimant < claimant)) await withdrawOwn()
-        await deaths.see(rivals)
-        return false
-      }
-      await writeRegistry(connection, [settledLine({ ...log, claimant })])
-      const { claims } = await readRegistered(connection)
-      // Settled or not, it is no longer this registration's to withdraw: the next one may be of another log.
-      own = undefined
-      return claims.some(claim => isSame(claim, wanted) && !claim.withdrawn)
+    async add(wanted) {
+      const before = await readRegistered(connection)
+      const rivals = before.claims.filter(({ number }) => number >= wanted.number)
+      const seenNow = JSON.stringify(rivals)
+      looksAlike = seenNow === seen ? looksAlike + 1 : 0
+      seen = seenNow
+      // Others are at it: a higher ballot would only make them begin again.
+      if (looksAlike < (rivals.some(claim => isOfOldRival(claim, wanted)) ? deadAfterLooks : 1)) return false
+      let log = wanted
+      while (rivals.some(claim => isOfOldRival(claim, log))) log = { ...log, number: log.number + 1 }
+      if (log.number > limits.log || isSettled(log, before)) return false
+      const ballot = 1 + Math.max(0, ...rivals.map(claim => claim.ballot ?? 0))
+      const own: Claim = { ...log, claimant: randomUUID(), ballot, vote: undefined, withdrawn: false, attempt: 0 }
+      await writeRegistry(connection, [claimLine(own)])
+      const elected = electedLog(own, await readRegistered(connection))
+      if (elected === undefined) return false
+      await writeRegistry(connection, [voteLine(own, elected)])
+      if (electedLog(own, await readRegistered(connection))?.claimant !== elected.claimant) return false
+      await writeRegistry(connection, [settledLine(elected)])
+      return isSameLog(elected, wanted)
     },
     async update({ number, acceptedMs, contentTypes }) {
-      const { logs } = await readRegistered(connection)
-      const known = logs.find(log => log.number === number)
+      const known = registeredLogs(await readRegistered(connection)).find(log => log.number === number)
       if (known === undefined) return false
       await writeRegistry(connection, [settledLine({ ...known, acceptedMs, contentTypes })])
       return true
     },
     async remove({ number }) {
       await connection.remove(connection.registryBucket, replayedTimes, `"_measurement"="${replayed}" AND "log"="${number}"`)
-      for (const measurement of ['logs', 'claims']) {
+      // The claims first: votes without a settled log would have the freed one settled again.
+      for (const measurement of ['claims', 'logs']) {
         await connection.remove(connection.registryBucket, registryTimes, `"_measurement"="${measurement}" AND "number"="${number}"`)
       }
     },
   }
 }
 
-/** Withdraws claims that have conflicted for some rounds without a sign of life of their claimants. */
-function deathWatch(connection: Connection) {
-  const rounds = new Map<string, number>()
-  return {
-    async see(rivals: readonly Claim[]): Promise<void> {
-      for (const rival of rivals) {
-        const seen = `${rival.number} ${rival.claimant} ${rival.attempt}`
-        const times = (rounds.get(seen) ?? 0) + 1
-        rounds.set(seen, times)
-        if (times >= deadAfterRounds) await withdraw(connection, rival)
-      }
-    },
-  }
+/**
+ * The log that the own claim votes for and, if it did, settles; undefined if it may not, because the number is settled, or another claim has a higher
+ * ballot.
+ */
+export function electedLog(own: Claim, registered: Registered): Claim | undefined {
+  const { claims } = registered
+  if (isSettled(own, registered)) return undefined
+  const ballots = claims.filter(({ number, ballot }) => number === own.number && ballot !== undefined).toSorted(highestFirst)
+  if (ballots[0]?.claimant !== own.claimant) return undefined
+  const vote = ballots.find(claim => claim.vote !== undefined)?.vote ?? own.claimant
+  const elected = ballots.find(({ claimant }) => claimant === vote)
+  return elected === undefined || claims.some(claim => isOfOldRival(claim, elected)) ? undefined : elected
 }
 
-/** The claims that conflict with ours. Not those that are settled, were known when our number was chosen, and have another number. */
-function rivalsOf(own: Claim, { claims, logs }: Registered): Claim[] {
-  const current = currentLogs(logs)
-  return claims.filter(claim => {
-    const settler = logs.find(({ number }) => number === claim.number)
-    // Another claim got this number: its claimant withdraws it, or is dead.
-    if (claim.withdrawn || (settler !== undefined && !isSame(settler, claim))) return false
-    if (claim.name === own.name && claim.id === own.id && claim.writer === own.writer) return false
-    if (claim.number === own.number) return true
-    if (claim.name !== own.name) return false
-    if (claim.writer === own.writer) return settler === undefined
-    // A writer may have taken other types of an earlier log of the name.
-    return settler === undefined || current.includes(settler) ? overlap((settler ?? claim).contentTypes, own.contentTypes) : false
-  })
+function isSettled(log: RegisteredLog, { settled }: Registered): boolean {
+  return settled.some(({ number }) => number === log.number)
 }
 
-async function withdraw(connection: Connection, rival: Claim): Promise<void> {
-  await writeRegistry(connection, [claimLine({ ...rival, withdrawn: true })])
-  const { settled } = await readRegistered(connection)
-  if (settled.some(log => isSame(log, rival))) await writeRegistry(connection, [claimLine(rival)])
+function highestFirst(one: Claim, other: Claim): number {
+  return other.ballot! - one.ballot! || (one.claimant < other.claimant ? 1 : -1)
 }
 
-function isSame(one: Entry, other: Entry): boolean {
-  return one.number === other.number && one.claimant === other.claimant
+/** Whether a process of the release before this one may settle another log under the number. */
+function isOfOldRival(claim: Claim, log: RegisteredLog): boolean {
+  return claim.ballot === undefined && !claim.withdrawn && claim.number === log.number && !isSameLog(claim, log)
+}
+
+function isSameLog(one: RegisteredLog, other: RegisteredLog): boolean {
+  return one.name === other.name && one.id === other.id && one.writer === other.writer
+}
+
+/** The settled logs, each number once; the one that is written from now comes first. */
+export function registeredLogs({ claims, settled }: Registered): Entry[] {
+  const standing = new Set(claims.filter(({ withdrawn }) => !withdrawn).map(keyOf))
+  const rank = (log: Entry): number => (standing.has(keyOf(log)) ? 0 : 1)
+  const order = settled.toSorted(
+    (one, other) => rank(one) - rank(other) || other.acceptedMs - one.acceptedMs || (one.claimant < other.claimant ? -1 : 1),
+  )
+  return currentFirst(order.filter((log, at) => order.findIndex(({ number }) => number === log.number) === at))
 }
 
 export async function readLogs(connection: Connection): Promise<readonly RegisteredLog[]> {
-  const { logs } = await readRegistered(connection)
-  return logs
+  return registeredLogs(await readRegistered(connection))
 }
 
 async function readRegistered(connection: Connection): Promise<Registered> {
   const points = await readRegistry(connection, ['claims', 'logs'])
-  const claims = points.filter(({ measurement }) => measurement === 'claims').map(claimOf)
-  const settled = currentFirst(
-    points
-      .filter(({ measurement }) => measurement === 'logs')
-      .map(point => ({ ...entryOf(point), acceptedMs: Date.parse(textField(point, 'accepted_at')) || 0 })),
-  )
-  const standing = settled.filter(log => claims.some(claim => isSame(claim, log) && !claim.withdrawn))
-  const logs = standing.filter((log, at) => standing.findIndex(({ number }) => number === log.number) === at)
-  return { claims, settled, logs }
+  // While a point is being written, a query may see some of its fields: it is not acknowledged, and does not count yet.
+  const whole = points.filter(({ measurement, fields }) => {
+    const others = fields.has('ballot') ? ['content_types', 'accepted_at'] : [measurement === 'logs' ? 'accepted_at' : 'attempt']
+    return ['name', 'id', 'writer', ...others].every(field => fields.has(field))
+  })
+  return {
+    claims: whole.filter(({ measurement }) => measurement === 'claims').map(claimOf),
+    settled: whole.filter(({ measurement }) => measurement === 'logs').map(entryOf),
+  }
 }
 
 function entryOf(point: StoredPoint): Entry {
@@ -338,6 +333,7 @@ function entryOf(point: StoredPoint): Entry {
     id: textField(point, 'id'),
     writer: textField(point, 'writer'),
     contentTypes: contentTypesOf(textField(point, 'content_types')),
+    acceptedMs: Date.parse(textField(point, 'accepted_at')) || 0,
   }
 }
 
@@ -347,15 +343,27 @@ function contentTypesOf(text: string): readonly string[] | undefined {
 }
 
 function claimOf(point: StoredPoint): Claim {
-  return { ...entryOf(point), withdrawn: point.fields.get('withdrawn') === true, attempt: Number(point.fields.get('attempt') ?? 0) }
+  const { fields } = point
+  return {
+    ...entryOf(point),
+    ballot: fields.has('ballot') ? Number(fields.get('ballot')) : undefined,
+    vote: fields.has('vote') ? textField(point, 'vote') : undefined,
+    withdrawn: fields.get('withdrawn') === true,
+    attempt: Number(fields.get('attempt') ?? 0),
+  }
 }
 
 function claimLine(claim: Claim): string {
-  return `claims,${keyOf(claim)} ${textsOf(claim)},withdrawn=${claim.withdrawn},attempt=${claim.attempt}i ${registryNs}`
+  return `claims,${keyOf(claim)} ${fieldsOf(claim)},ballot=${claim.ballot}i ${registryNs}`
 }
 
-function settledLine(log: Settled): string {
-  return `logs,${keyOf(log)} ${textsOf(log)},accepted_at="${new Date(log.acceptedMs).toISOString()}" ${registryNs}`
+/** Adds a field to the point of the claim. */
+function voteLine(own: Claim, elected: Claim): string {
+  return `claims,${keyOf(own)} vote="${elected.claimant}" ${registryNs}`
+}
+
+function settledLine(log: Entry): string {
+  return `logs,${keyOf(log)} ${fieldsOf(log)} ${registryNs}`
 }
 
 function keyOf({ number, claimant }: Entry): string {
@@ -363,8 +371,9 @@ function keyOf({ number, claimant }: Entry): string {
 }
 
 /** @throws SinkError (systemic) for a text that the registry cannot hold */
-function textsOf({ name, id, writer, contentTypes }: Entry): string {
-  const texts = { name, id, writer, content_types: contentTypes === undefined ? '' : JSON.stringify(contentTypes) }
+function fieldsOf({ name, id, writer, contentTypes, acceptedMs }: Entry): string {
+  const content_types = contentTypes === undefined ? '' : JSON.stringify(contentTypes)
+  const texts = { name, id, writer, content_types, accepted_at: new Date(acceptedMs).toISOString() }
   return Object.entries(texts)
     .map(([key, value]) => {
       const text = stringText(value)

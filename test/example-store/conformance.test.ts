@@ -1,6 +1,6 @@
 // The store of docs/guides/add-a-store.md fulfils the contracts of a sink, a reader and an audit.
 
-import { mkdtemp, readFile, rm, truncate } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, truncate } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -130,4 +130,13 @@ test('a file that ends in the middle of a line opens without that line, and acce
 
 test('a full disk is waited for', () => {
   expect(classify(Object.assign(new Error('full'), { code: 'ENOSPC' }))).toBe('transient')
+})
+
+test('the two pages that name its length have counted its lines', async () => {
+  const files = (await readdir(import.meta.dirname)).filter(name => !name.endsWith('.test.ts'))
+  const texts = await Promise.all(files.map(name => readFile(join(import.meta.dirname, name), 'utf8')))
+  const lines = texts.join('').split('\n').length - 1
+  for (const page of ['sinks/README.md', 'docs/guides/add-a-store.md']) {
+    expect(await readFile(join(import.meta.dirname, '../..', page), 'utf8')).toContain(` ${lines} lines.`)
+  }
 })
