@@ -2,6 +2,7 @@
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { cp, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -31,16 +32,18 @@ export interface StartOptions {
   readonly root?: string
 }
 
-/** By default a busy machine has time for a stop; tests of how long one takes give another number. */
-export const patientStop = { SVC_PROCESS_STOP_SECONDS: '60' }
+/** By default a busy machine has time for a stop; tests of how long one takes give another number. A release before the option refuses it. */
+export function patientStop(folder: string): Readonly<Record<string, string>> {
+  return existsSync(join(folder, 'config/process-options.ts')) ? { SVC_PROCESS_STOP_SECONDS: '60' } : {}
+}
 
 /** The default: for tests of how long a stop takes, which end with 1 if it takes longer. */
 export const promptStop = { SVC_PROCESS_STOP_SECONDS: '5' }
 
 /** The environment without variables that change the platform's options. */
-function environmentFor(extra: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
+function environmentFor(folder: string, extra: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('SVC_') && name !== 'NODE_ENV' && !name.startsWith('VITEST'))
-  return { ...Object.fromEntries(kept), ...patientStop, ...extra }
+  return { ...Object.fromEntries(kept), ...patientStop(folder), ...extra }
 }
 
 /** Spawns the platform without waiting until it is ready. */
@@ -51,9 +54,12 @@ export function spawnPlatform(options: StartOptions): { child: ChildProcess; pri
     options.npmStartIn === undefined
       ? spawn(process.execPath, [join(root, 'main.ts'), 'up', ...upArguments], {
           cwd: root,
-          env: environmentFor({ ...describedAnswers(), ...options.environment }),
+          env: environmentFor(root, { ...describedAnswers(), ...options.environment }),
         })
-      : spawn('npm', ['start', '--', ...upArguments], { cwd: options.npmStartIn, env: environmentFor(options.environment) })
+      : spawn('npm', ['start', '--', ...upArguments], {
+          cwd: options.npmStartIn,
+          env: environmentFor(options.npmStartIn, options.environment),
+        })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) {
     stream?.setEncoding('utf8')

@@ -22,7 +22,7 @@ beforeAll(async () => {
 afterAll(() => checkedOut?.remove())
 
 const spawnIn = (folder: string, words: readonly string[], environment: Readonly<Record<string, string>>) =>
-  spawnRole([join(folder, 'main.ts'), ...words, '--port', '0'], environment)
+  spawnRole([join(folder, 'main.ts'), ...words, '--port', '0'], environment, folder)
 
 /** The roles of a release on one database, topic and store. */
 function rolesOf(folder: string, { database, store, log }: { database: string; store: string; log: Readonly<Record<string, string>> }) {

@@ -84,7 +84,11 @@ export function startTool(words: readonly string[], environment: Environment) {
  */
 export async function startWriter(environment: Environment, store: StoreName = 'relational', folder?: string): Promise<WriterProcess> {
   const words = ['writer', store, '--port', '0']
-  const { child, ended, printed } = spawnSluice(words, { SVC_INTERNAL_LISTEN: '127.0.0.1:0', ...patientStop, ...environment }, folder)
+  const { child, ended, printed } = spawnSluice(
+    words,
+    { SVC_INTERNAL_LISTEN: '127.0.0.1:0', ...patientStop(folder ?? root), ...environment },
+    folder,
+  )
   const [internalUrl, url] = await new Promise<[string, string]>((resolve, reject) => {
     const look = (): void => {
       const found = /^internal on (http\S+)\nhealth on (http\S+)\/health$/m.exec(printed())
