@@ -4,7 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import type { Logger } from '../config/logger.ts'
 import { parseCredential, thingParameter } from '../control-plane/client.ts'
-import { HttpError } from '../http/errors.ts'
+import { HttpError, tokenRequired } from '../http/errors.ts'
 import { eventStreamType, namedEvent } from '../http/event-stream.ts'
 import { errorAnswers } from '../http/openapi/error-schema.ts'
 import type { HttpServer } from '../http/server.ts'
@@ -181,13 +181,8 @@ export function openArrivals({ log, deadLetters, logNumber, decoder, viewers, lo
       app.addHook('preClose', async () => streams.endAll())
       app.get('/console/things/:thing/arrivals/stream', {
         exposeHeadRoute: false,
-        async onRequest(request, reply) {
-          if ((await userOf(request)) !== undefined) return
-          reply.header('www-authenticate', 'Bearer realm="sluice"')
-          throw new HttpError(
-            'unauthenticated',
-            'a token is required: get one with POST /tokens and send it as Authorization: Bearer <token>',
-          )
+        async onRequest(request) {
+          if ((await userOf(request)) === undefined) throw new HttpError('unauthenticated', tokenRequired)
         },
         schema: {
           tags: ['console'],

@@ -67,10 +67,7 @@ export function openConsoleSignIn({ issueToken, clock = () => performance.now() 
         // A stranger does not use up the code.
         const email = isLocal(request) ? redeem(request.body.code) : undefined
         const token = email === undefined ? undefined : await issueToken(email)
-        if (token === undefined) {
-          reply.header('www-authenticate', 'Bearer realm="sluice"')
-          throw new HttpError('unauthenticated', refusal)
-        }
+        if (token === undefined) throw new HttpError('unauthenticated', refusal)
         request.log.info('signed in with the code of the first start')
         return reply.code(201).header('cache-control', 'no-store').send({ token })
       })

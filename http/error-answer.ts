@@ -69,7 +69,8 @@ export function openErrorAnswer(logger: Logger, nowMs: () => number = () => perf
   }
 }
 
-function detailOf({ detail, faults: [first] }: HttpError): string | undefined {
+/** What the answer says, in one line; undefined if the title of its code says it all. */
+export function detailOf({ detail, faults: [first] }: HttpError): string | undefined {
   return detail ?? (first === undefined ? undefined : `${first.pointer} ${first.detail}`)
 }
 

@@ -23,6 +23,9 @@ export const errors = {
 
 export type ErrorCode = keyof typeof errors
 
+/** The `detail` of a 401 without a token. */
+export const tokenRequired = 'a token is required: get one with POST /tokens and send it as Authorization: Bearer <token>'
+
 /** A fault at one place of a request. `pointer`: `/body/0/name`, `/query/limit`, `/path/id`. */
 export interface Fault {
   readonly pointer: string

@@ -1,6 +1,6 @@
 // Routes for administrators only: authenticates and authorizes them, and converts failures to answers.
 
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import { HttpError } from '../http/errors.ts'
 import type { HttpServer } from '../http/server.ts'
 import { LogUnavailableError } from './log.ts'
@@ -15,7 +15,7 @@ export interface Administration {
 
 export interface AdministratorRoute {
   /** 401 without a valid token. */
-  readonly onRequest: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
+  readonly onRequest: (request: FastifyRequest) => Promise<void>
   /** 403 for anyone except an administrator; runs after the shape of the request was checked. */
   readonly demand: (request: FastifyRequest) => Promise<void>
   /** Runs the work of a route; errors that a person can fix, and transient ones, are answered with their message. */
@@ -28,13 +28,11 @@ const decorator = 'administrator'
 export function administratorRoute(app: HttpServer, { isAdministrator, isStoreAway }: Administration): AdministratorRoute {
   app.decorateRequest(decorator, null)
   return {
-    async onRequest(request, reply) {
+    async onRequest(request) {
       const [, token] = /^bearer +([^\s,]+) *$/i.exec(request.headers.authorization ?? '') ?? []
       const is = token === undefined ? undefined : await isAdministrator(token)
-      if (is === undefined) {
-        reply.header('www-authenticate', 'Bearer realm="sluice"')
+      if (is === undefined)
         throw new HttpError('unauthenticated', 'an administrator token is required: send it as Authorization: Bearer <token>')
-      }
       request.setDecorator<boolean>(decorator, is)
     },
     async demand(request) {

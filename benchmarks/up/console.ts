@@ -5,6 +5,7 @@
 
 import { setTimeout as wait } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
+import { sendPoints } from '../../test/console/points.ts'
 import { openBrowser, visit } from '../../test/console/visitor.ts'
 import { openEvents } from '../../test/readers/live/event-source.ts'
 import { expectStatus, makeSiteOf, publish, type Site } from '../../test/up/operator.ts'
@@ -20,9 +21,6 @@ const { values } = parseArgs({
 })
 const seconds = Number(values.seconds)
 const consoles = Number(values.consoles)
-const packsEachSecond = 10
-const recordsOfPack = 1000
-const seriesMax = 10
 
 await using folder = await disposableFolder()
 const environment = { SVC_ADMIN_EMAIL: administrator.email, SVC_ADMIN_PASSWORD: administrator.password }
@@ -70,9 +68,8 @@ async function charts(): Promise<void> {
   const idle = await page.evaluate<number[]>(gaps)
   const before = await drawn()
   const startMs = performance.now()
-  const [busy] = await Promise.all([page.evaluate<number[]>(gaps), send(seconds)])
+  const [busy, sent] = await Promise.all([page.evaluate<number[]>(gaps), sendPoints(platform.url, site, seconds)])
   const frames = (await drawn()) - before
-  const sent = seconds * packsEachSecond * recordsOfPack
   const tookSeconds = (performance.now() - startMs) / 1000
   await page.waitForFunction(`Number(document.querySelector('.charts').dataset.points) === ${sent}`)
   const say = (what: string, one: readonly number[]): void =>
@@ -84,22 +81,6 @@ async function charts(): Promise<void> {
   console.log(`charts drawn ${(frames / tookSeconds).toFixed(1)} times a second`)
   await visitor[Symbol.asyncDispose]()
   await browser.close()
-}
-
-/** Packs of 1,000 records, ten in a second, as long as the answers keep up. */
-async function send(forSeconds: number): Promise<void> {
-  const startMs = performance.now()
-  for (let pack = 0; pack < forSeconds * packsEachSecond; pack++) {
-    await wait(Math.max(0, startMs + (pack * 1000) / packsEachSecond - performance.now()))
-    const now = Date.now() / 1000
-    const records = Array.from({ length: recordsOfPack }, (_, at) => ({
-      n: `sensor-${at % seriesMax}`,
-      u: 'Cel',
-      v: Math.sin(pack + at / 100),
-      t: now - (recordsOfPack - at) / recordsOfPack / packsEachSecond,
-    }))
-    await expectStatus(publish(platform.url, site, records), 202)
-  }
 }
 
 async function publishersBesideConsoles(): Promise<void> {

@@ -1,7 +1,7 @@
 // Authentication: the token of a request, checked before its body is read.
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { HttpError } from '../../http/errors.ts'
+import { HttpError, tokenRequired } from '../../http/errors.ts'
 import { clientAddressOf } from '../../http/requests/client-address.ts'
 import type { HttpServer } from '../../http/server.ts'
 import { parseCredential } from '../client.ts'
@@ -123,7 +123,7 @@ export function openAuthentication({ tokens, users, apiKeys, unknownKeys }: Part
 }
 
 function missing(reply: FastifyReply): HttpError {
-  return challenge(reply, 'a token is required: get one with POST /tokens and send it as Authorization: Bearer <token>')
+  return challenge(reply, tokenRequired)
 }
 
 /** The 401, with the challenge that it must carry (RFC 9110 §15.5.2, RFC 6750 §3). */

@@ -1,7 +1,7 @@
 // Response schemas for the errors of a route.
 
 import { Type } from 'typebox'
-import { type ErrorCode, errors, type Fault } from '../errors.ts'
+import { type ErrorCode, errors, type Fault, tokenRequired } from '../errors.ts'
 
 const codes = Object.keys(errors) as ErrorCode[]
 const malformed: Fault = { pointer: '/query/limit', detail: 'is not allowed: give a whole number from 1 to 100' }
@@ -47,7 +47,7 @@ const headers: Readonly<Partial<Record<ErrorCode, Readonly<Record<string, string
 /** The `detail` of each example. */
 const details: Readonly<Partial<Record<ErrorCode, string>>> = {
   malformed_request: `${malformed.pointer} ${malformed.detail}`,
-  unauthenticated: 'a token is required: get one with POST /tokens and send it as Authorization: Bearer <token>',
+  unauthenticated: tokenRequired,
   not_found: 'no entity has this id: it was never created, or it was deleted',
   not_acceptable: 'give application/json, application/x-ndjson or text/csv in Accept',
   conflict: 'a user with this email exists: sign in with POST /tokens',

@@ -41,10 +41,3 @@ export function refusalCode(failure: unknown): ErrorCode {
   const status = failure instanceof Error && 'statusCode' in failure ? failure.statusCode : undefined
   return (Object.keys(errors) as ErrorCode[]).find(code => errors[code].status === status) ?? 'internal'
 }
-
-/** What the answer says of it, in one line. */
-export function refusalMessage(failure: unknown, code: ErrorCode): string {
-  if (!(failure instanceof HttpError)) return errors[code].title
-  const faults = failure.faults.map(({ pointer, detail }) => `${pointer} ${detail}`)
-  return [failure.detail ?? (faults.length === 0 ? errors[code].title : []), faults].flat().join('; ')
-}

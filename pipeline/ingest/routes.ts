@@ -6,7 +6,8 @@
 
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import { type AccessControl, limitedError, noChannel, parseChannel, parseCredential } from '../../control-plane/client.ts'
-import { HttpError } from '../../http/errors.ts'
+import { detailOf } from '../../http/error-answer.ts'
+import { errors, HttpError } from '../../http/errors.ts'
 import { clientAddressOf } from '../../http/requests/client-address.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
 import { hasObjectRoot } from '../../transformers/root.ts'
@@ -15,7 +16,7 @@ import type { Decoder } from '../writer/decode.ts'
 import type { ArrivalListener } from './arrivals.ts'
 import { type Certificates, openCertificates } from './certificates.ts'
 import { type MediaType, mediaTypeOf, mediaTypes } from './content-type.ts'
-import { publishFailure, refusalCode, refusalMessage } from './failure.ts'
+import { publishFailure, refusalCode } from './failure.ts'
 import type { IngestMetrics } from './metrics.ts'
 import type { IngestOptions } from './options.ts'
 import { openQuotas, type Quotas } from './quotas.ts'
@@ -129,7 +130,10 @@ export function ingestRoutes({
       const code = refusalCode(failure)
       metrics.refused(code)
       const thing = request.getDecorator<string | null>(thingKey)
-      if (thing !== null) arrivals?.refused(thing, (request.params as { channel: string }).channel, code, refusalMessage(failure, code))
+      if (thing !== null) {
+        const message = (failure instanceof HttpError ? detailOf(failure) : undefined) ?? errors[code].title
+        arrivals?.refused(thing, (request.params as { channel: string }).channel, code, message)
+      }
       throw failure
     })
     app.post('/channels/:channel/messages', {

@@ -214,8 +214,8 @@ export interface Registered {
  *    still, that log is elected, forever.
  * 3. Settle the elected log: write it to `logs`.
  *
- * Each process writes before it looks, and a look sees every write that was acknowledged before. So if the second look finds no higher ballot, whoever
- * claims one later finds this vote in its first look, and votes for the same log. A claim is never changed or withdrawn, so it does not matter how late
+ * Each process writes before it looks, and a look sees every write that was acknowledged before. So if the second look finds no higher ballot, a process
+ * that claims one later finds this vote in its first look, and votes for the same log. A claim is never changed or withdrawn, so it does not matter how late
  * a write is stored, or how long a process is paused between any two steps; there are no clocks and no time limits. A process that dies leaves a claim
  * that blocks neither its number nor its name. If it had voted, the next to claim the number may settle its log for it, as if it had died after that.
  *
