@@ -139,10 +139,11 @@ function hostsMapped(
     .reduce((current, [name]) => current.replaceAll(new RegExp(`\\b${name}(?=:\\d)`, 'g'), addressIn(name)), storesMapped)
 }
 
-/** What deploy/Dockerfile sets. In a container all addresses are one. */
+/** What deploy/Dockerfile sets, but the image's own folder for compiled code. In a container all addresses are one. */
 function environmentOfImage(address: string): Record<string, string> {
-  const [, line] = /^ENV (.*)$/m.exec(readFileSync(join(deployFolder, 'Dockerfile'), 'utf8'))!
-  return Object.fromEntries(line!.split(' ').map(pair => pair.replace('0.0.0.0', address).split('=') as [string, string]))
+  const lines = readFileSync(join(deployFolder, 'Dockerfile'), 'utf8').matchAll(/^ENV (?!NODE_COMPILE_CACHE)(.*)$/gm)
+  const pairs = [...lines].flatMap(([, line]) => line!.split(' '))
+  return Object.fromEntries(pairs.map(pair => pair.replace('0.0.0.0', address).split('=') as [string, string]))
 }
 
 /** As the image does at its first start: with-secrets.sh, and then what is mounted into docker-entrypoint-initdb.d. */
