@@ -104,7 +104,9 @@ describeUnlessMissing('the console', missingChromium(), () => {
   async function eachView(visitor: Visitor, check: (page: Page, hash: string) => Promise<void>): Promise<void> {
     for (const [hash, complete] of views) {
       await visitor.go(hash())
-      await complete(visitor.page)
+      await complete(visitor.page).catch(async (error: unknown) => {
+        throw new Error(`${hash()} shows:\n${await visitor.page.locator('main').innerText()}`, { cause: error })
+      })
       await check(visitor.page, hash())
     }
   }

@@ -17,7 +17,7 @@ const textMax = 500
 export function Explorer(props) {
   const [id] = props.route
   if (id === undefined) return html`<${ChannelChoice} ...${props} />`
-  return html`<${ChannelLine} path="explorer" id=${id} /><${Form} key=${id} path=${messagesOf(id)} />`
+  return html`<${ChannelLine} path="explorer" id=${id} /><${Described} key=${id} path=${messagesOf(id)} />`
 }
 
 /** What readers take, and what the channel has. @param {string} path @param {AbortSignal} signal */
@@ -30,13 +30,17 @@ async function describe(path, signal) {
   return { parameters: parameters.filter(one => one.in === 'query' && one.name !== 'cursor'), formats }
 }
 
-/** @param {{ path: string }} props */
-function Form({ path }) {
+/** The form at once in full: one that grows would move its buttons from under the pointer. @param {{ path: string }} props */
+function Described({ path }) {
+  const { value, error } = useLoaded(signal => describe(path, signal), [])
+  return html`<${Problem} error=${error} />${value && html`<${Form} path=${path} ...${value} />`}`
+}
+
+/** @param {{ path: string } & Awaited<ReturnType<typeof describe>>} props */
+function Form({ path, parameters, formats }) {
   const [query, setQuery] = useState(/** @type {Query} */ ({}))
   const [page, setPage] = useState(/** @type {import('../api.js').Page | undefined} */ (undefined))
   const form = useRef(/** @type {HTMLFormElement | null} */ (null))
-  const described = useLoaded(signal => describe(path, signal), [])
-  const { parameters = [], formats = [] } = described.value ?? {}
   const { run, isBusy, error } = useAction(async (/** @type {() => Promise<void>} */ work) => work())
   const faults = faultsOf(error)
   useLayoutEffect(() => /** @type {any} */ (form.current)?.querySelector('[aria-invalid=true]')?.focus(), [error])
@@ -84,7 +88,7 @@ function Form({ path }) {
       <pre class="curl" tabindex="0" aria-label="Command">${curl}</pre>
       <p class="row"><${Copy} text=${url} label="Copy the address" /> <${Copy} text=${curl} label="Copy the command" /></p>
     </section>
-    <${Problem} error=${error ?? described.error} />
+    <${Problem} error=${error} />
     ${page && html`<${Records} page=${page} />`}
     ${page?.next && html`<button type="button" disabled=${isBusy} onClick=${() => run(() => read(page.next ?? {}))}>Next page</button>`}`
 }
