@@ -37,18 +37,16 @@ const unservedLineMsMin = 60_000
 /**
  * Answers errors. An internal error is logged with the request's id and answered without details. If the database is
  * away the answer is 503, and one line a minute is logged with the number of lines left out (those are logged at debug). A rejected
- * request is logged at debug.
- *
- * @param nowMs a monotonic clock
+ * request is logged at debug. A request that fails while the process stops gets 503 too: what it used may be closed.
  */
-export function openErrorAnswer(logger: Logger, nowMs: () => number = () => performance.now()): ErrorAnswer {
+export function openErrorAnswer(logger: Logger, isClosing: () => boolean): ErrorAnswer {
   let linedMs = Number.NEGATIVE_INFINITY
   let leftOut = 0
 
   /** Without a stack: the origin is known, and logging is synchronous, so it should be cheap. */
   function logUnserved(known: HttpError, where: object): void {
     const sentence = `request not served (${factOf(known)})`
-    const now = nowMs()
+    const now = performance.now()
     if (now - linedMs < unservedLineMsMin) {
       leftOut++
       logger.debug(where, sentence)
@@ -60,7 +58,8 @@ export function openErrorAnswer(logger: Logger, nowMs: () => number = () => perf
   }
 
   return (error, request, reply) => {
-    const known = recognize(error, request)
+    const found = recognize(error, request)
+    const known = found.code === 'internal' && isClosing() ? new HttpError('unavailable', stopDetail, { cause: error }) : found
     const where = { request_id: request.id, method: request.method, route: request.routeOptions.url ?? null, status: known.status }
     if (known.code === 'internal') logger.error({ ...where, err: error }, 'request failed')
     else if (known.code === 'unavailable') logUnserved(known, where)
@@ -68,6 +67,9 @@ export function openErrorAnswer(logger: Logger, nowMs: () => number = () => perf
     return answer(known, request, reply)
   }
 }
+
+/** The detail of 503 while the process stops. */
+export const stopDetail = 'this process is stopping: retry'
 
 /** What the answer says, in one line; undefined if the title of its code says it all. */
 export function detailOf({ detail, faults: [first] }: HttpError): string | undefined {

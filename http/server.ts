@@ -17,7 +17,7 @@ import {
 import helmet from 'helmet'
 import type { Logger } from '../config/logger.ts'
 import { allowOrigins } from './cross-origin.ts'
-import { openErrorAnswer } from './error-answer.ts'
+import { openErrorAnswer, stopDetail } from './error-answer.ts'
 import { HttpError } from './errors.ts'
 import { type Compatibility, plainAuthorization, plainUrl } from './older-clients.ts'
 import type { HttpOptions } from './options.ts'
@@ -67,7 +67,8 @@ export function createServer({
   tls,
   compatibility = 'none',
 }: ServerOptions): HttpServer {
-  const answerError = openErrorAnswer(logger)
+  let closing = false
+  const answerError = openErrorAnswer(logger, () => closing)
   // Fastify's own log lines below warn repeat what the process logs itself.
   const loggerInstance: FastifyBaseLogger = logger.child({}, { level: logger.isLevelEnabled('warn') ? 'warn' : logger.level })
   const app = fastify({
@@ -110,7 +111,6 @@ export function createServer({
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonParser)
 
-  let closing = false
   const safety = safetyHeaders()
   const absent = trackRoutes(app)
   app.addHook('preClose', async () => {
@@ -121,7 +121,7 @@ export function createServer({
     reply.headers(safety).header('x-request-id', request.id)
     const { headers } = request
     if (compatibility !== 'none' && headers.authorization !== undefined) headers.authorization = plainAuthorization(headers.authorization)
-    if (closing) done(new HttpError('unavailable', 'this process is stopping: retry'))
+    if (closing) done(new HttpError('unavailable', stopDetail))
     else done(transferCodingFault(request.raw) ?? (request.is404 ? absent(request, reply) : undefined))
   })
   // After `onRequest`, so that 401 takes precedence, and before any body parser.

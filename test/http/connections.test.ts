@@ -167,6 +167,25 @@ test('closing waits for the running request, and answers a later one on its conn
   })
 })
 
+test('a request that fails because the process closed what it used gets 503, and is not logged as a defect', async () => {
+  const entered = Promise.withResolvers<void>()
+  const closing = Promise.withResolvers<void>()
+  const server = await startServer({}, app => {
+    app.addHook('preClose', async () => closing.resolve())
+    app.get('/slow', async () => {
+      entered.resolve()
+      await closing.promise
+      throw new Error('the database was closed')
+    })
+  })
+  const asked = server.ask('/slow')
+  await entered.promise
+  await server.app.close()
+  expect((await asked).body).toMatchObject({ code: 'unavailable', detail: 'this process is stopping: retry' })
+  expect(server.lines().filter(({ level }) => level === 'error')).toEqual([])
+  expect(server.lines().some(({ msg }) => String(msg).includes('the database was closed'))).toBe(true)
+})
+
 test('a port in use, and an address that this machine does not have, are clear errors', async () => {
   const server = await startServer()
   const second = createServer({ logger: createLogger({ level: 'silent', pretty: false }) })
