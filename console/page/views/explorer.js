@@ -1,7 +1,7 @@
 // A reader's whole query as a form, which is built from the description of the API, with the address and the command that ask for the same.
 
 import { html } from 'htm/preact'
-import { useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { ApiError, get, getPage } from '../api.js'
 import { ChannelChoice, ChannelLine, messagesOf, saveCsv } from '../channel-choice.js'
 import { Copy, count, Field, Named, Problem, Table, timeOf } from '../elements.js'
@@ -66,6 +66,8 @@ function Form({ path, parameters, formats }) {
     const asked = queryIn(event.currentTarget)
     void run(() => read(asked))
   }
+  // Not printed again for each key that is pressed in the form.
+  const records = useMemo(() => page && html`<${Records} page=${page} />`, [page])
   const problemOf = (/** @type {string} */ start) => [...faults].find(([name]) => name.startsWith(start))?.[1]
   const change = (/** @type {any} */ event) => setQuery(queryIn(event.currentTarget))
   return html`<form ref=${form} onInput=${change} onReset=${() => setQuery({})} onSubmit=${submit}>
@@ -89,7 +91,7 @@ function Form({ path, parameters, formats }) {
       <p class="row"><${Copy} text=${url} label="Copy the address" /> <${Copy} text=${curl} label="Copy the command" /></p>
     </section>
     <${Problem} error=${error} />
-    ${page && html`<${Records} page=${page} />`}
+    ${records}
     ${page?.next && html`<button type="button" disabled=${isBusy} onClick=${() => run(() => read(page.next ?? {}))}>Next page</button>`}`
 }
 
