@@ -10,7 +10,7 @@ import { readAssets } from './assets.ts'
 
 /** Scripts, styles and requests of this address alone: nothing inline, nothing of others (https://www.w3.org/TR/CSP3/). */
 const policy =
-  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 /** The page that `GET /` answers to browsers. */
 export async function readConsolePage(): Promise<HomePage> {

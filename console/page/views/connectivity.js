@@ -5,6 +5,7 @@ import { useState } from 'preact/hooks'
 import { get } from '../api.js'
 import { Choice, Copy, Problem, State, timeOf } from '../elements.js'
 import { useFollowed, useLoaded } from '../hooks.js'
+import { session } from '../session.js'
 import { formats, languages, snippet } from '../snippets.js'
 import { titleOf } from './entities.js'
 
@@ -86,5 +87,5 @@ function Arrivals({ thing }) {
 function Outcome({ arrival: { at, outcome, id, message, rule, hint } }) {
   const state = outcome === 'stored' ? 'good' : outcome === 'accepted' ? 'waiting' : 'bad'
   return html`<${State} state=${state}>${outcomes[outcome]}${rule && `, rule ${rule}`}: ${hint ?? message ?? id}<//> ${' '}
-    ${rule && html`<a href=${`#/dead-letters/${id}`}>${id}</a>`} <small class="quiet">${timeOf(at)}</small>`
+    ${rule && (session.value.isAdministrator ? html`<a href=${`#/dead-letters/${id}`}>${id}</a>` : html`<code>${id}</code>`)} <small class="quiet">${timeOf(at)}</small>`
 }
