@@ -1,8 +1,8 @@
 // Where the version stands besides package.json: in files of deploy/ that cannot read it. A release sets it there, and a test compares.
 
 const number = String.raw`\d+\.\d+\.\d+`
-/** The tag of an image, and the argument of a build. */
-const anywhere = new RegExp(String.raw`(?<=\bsluice:|\bVERSION=)${number}`, 'g')
+/** The tag of an image, and the argument of a build, on a command line or in a file. */
+const anywhere = new RegExp(String.raw`(?<=\bsluice:|\bVERSION(?:=|: ))${number}`, 'g')
 const inChart = new RegExp(String.raw`(?<=^(?:appVersion|version): ["']?)${number}`, 'gm')
 
 const patternsOf = (path: string): RegExp[] => (path.endsWith('/Chart.yaml') ? [anywhere, inChart] : [anywhere])

@@ -4,8 +4,13 @@ set -eu
 
 password_in() { printf %s "$1" | sed 's|^[a-z]*://[^:]*:\([^@]*\)@.*|\1|'; }
 
-psql -v ON_ERROR_STOP=1 --quiet --username "$POSTGRES_USER" --dbname postgres \
-  -v control="$(password_in "$DATABASE_URL")" -v writer="$(password_in "$RELATIONAL_URL")" -v reader="$(password_in "$RELATIONAL_READER_URL")" <<'SQL'
+# Not as arguments, which a list of processes shows.
+CONTROL=$(password_in "$DATABASE_URL") WRITER=$(password_in "$RELATIONAL_URL") READER=$(password_in "$RELATIONAL_READER_URL")
+export CONTROL WRITER READER
+psql -v ON_ERROR_STOP=1 --quiet --username "$POSTGRES_USER" --dbname postgres <<'SQL'
+\getenv control CONTROL
+\getenv writer WRITER
+\getenv reader READER
 CREATE ROLE sluice LOGIN PASSWORD :'control';
 CREATE ROLE writer LOGIN PASSWORD :'writer';
 CREATE ROLE reader LOGIN PASSWORD :'reader';

@@ -1,9 +1,11 @@
 // deploy/compose.yaml without a container: its schema, commands, variables, files, networks and limits, and the metrics that it shows.
 
+import { execFile } from 'node:child_process'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { Ajv } from 'ajv'
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -49,6 +51,40 @@ test('without a profile it is the relational set; a store comes with its writer 
   expect(startedWith('document').sort()).toEqual([...relational, ...around, 'mongodb', 'writer-document', 'reader-document'].sort())
   expect(startedWith('all').sort()).toEqual(names.filter(name => name !== 'demo').sort())
   expect(roleServices.map(({ role }) => role).sort()).toEqual([...Object.keys(roles).filter(role => role !== 'up'), 'ingest'].sort())
+})
+
+test('one service builds the image of all roles, and none asks a registry for it', () => {
+  const own = names.filter(name => services[name]!.image.startsWith('sluice:'))
+  expect(own.filter(name => services[name]!.build !== undefined)).toEqual(['api'])
+  expect(own.filter(name => services[name]!.pull_policy !== 'never')).toEqual([])
+})
+
+test('PostgreSQL may have a process for each connection that it allows', () => {
+  const { command = [], deploy } = services['postgres']!
+  const connections = Number(/max_connections=(\d+)/.exec(command.join(' '))![1])
+  expect(deploy.resources.limits.pids).toBeGreaterThan(connections + 50)
+})
+
+test("the first start of PostgreSQL shows no password in a process's arguments", async () => {
+  const folder = temporaryFolder()
+  const { path } = await makeSecrets(folder)
+  const program = join(folder, 'psql')
+  writeFileSync(program, '#!/bin/sh\necho "$@"\nenv\n', { mode: 0o755 })
+  const given = [...secretsOf(services['postgres']!)].map(
+    ([mounted, secret]) => [mounted.replace('/run/secrets/', ''), readFileSync(join(path, secret), 'utf8').trim()] as const,
+  )
+  const env = { PATH: `${folder}:${process.env['PATH']}`, POSTGRES_USER: 'postgres', ...Object.fromEntries(given) }
+  const { stdout } = await promisify(execFile)('sh', [join(deployFolder, 'compose/postgres.sh')], { env })
+  const [shown, ...variables] = stdout.split('\n')
+  for (const [name, url] of given.filter(([, value]) => value.startsWith('postgres:'))) {
+    const { password } = new URL(url)
+    expect([name, shown!.includes(password), variables.some(line => line.endsWith(`=${password}`))]).toEqual([name, false, true])
+  }
+})
+
+// As a file it could be as large as 1 GiB for each answer, which in a container is memory.
+test.each(['compose/nginx.conf', 'proxies/nginx.conf'])('%s keeps no answer in a file for a slow client', file => {
+  expect(readFileSync(join(deployFolder, file), 'utf8')).toMatch(/^ *proxy_max_temp_file_size 0;$/m)
 })
 
 test('without secrets it says how to make them', () => {

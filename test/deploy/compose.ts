@@ -11,6 +11,8 @@ export const deployFolder = join(root, 'deploy')
 
 export interface Service {
   readonly image: string
+  readonly build?: object
+  readonly pull_policy?: string
   readonly profiles?: readonly string[]
   readonly user?: string
   readonly entrypoint?: readonly string[]
