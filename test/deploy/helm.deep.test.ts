@@ -192,6 +192,15 @@ describeUnlessMissing('the Helm chart', tools, () => {
     })
   })
 
+  test('a pod may stop for as long as its role, and its tools read the file of the writer', async () => {
+    const rendered = await render({ ...minimum, ingest: { env: { SVC_PROCESS_STOP_SECONDS: '120' } }, writers: { config: '[writer]\n' } })
+    const pods = Object.fromEntries(rendered.of('Deployment').map(one => [one.metadata.name, templateOf(one).spec]))
+    expect(pods['sluice-ingest']).toMatchObject({ terminationGracePeriodSeconds: 145 })
+    expect(pods['sluice-api']).toMatchObject({ terminationGracePeriodSeconds: 30 })
+    const path = { name: 'SVC_RELATIONAL_WRITER_CONFIG_PATH', value: '/etc/sluice/config.toml' }
+    expect(pods['sluice-writer-relational']!.containers[0].env).toContainEqual(path)
+  })
+
   test('KEDA decides on the writers, by the group and topics of each', async () => {
     const rendered = await render(everything)
     const scaled = rendered.of('ScaledObject').map(({ spec }) => spec as unknown as ScaledObject)

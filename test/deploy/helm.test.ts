@@ -140,7 +140,9 @@ test('the chart has the version of the project, the user of the image, and time 
   const [, user, group] = /^USER (\d+):(\d+)$/m.exec(read('deploy/Dockerfile'))!
   expect(code).toContain(`runAsUser: ${user}`)
   expect(code).toContain(`runAsGroup: ${group}`)
-  const stopMs = Number(/deadlineMs = (\d+)/.exec(read('config/signals.ts'))![1])
   const seconds = (pattern: RegExp): number => Number(pattern.exec(code)![1])
-  expect(seconds(/terminationGracePeriodSeconds: (\d+)/)).toBeGreaterThan(seconds(/sleep: \{ seconds: (\d+) \}/) + stopMs / 1000)
+  // Beside those of the stop.
+  expect(seconds(/terminationGracePeriodSeconds: \{\{ add (\d+) \(\.env\.SVC_PROCESS_STOP_SECONDS/)).toBeGreaterThan(
+    seconds(/sleep: \{ seconds: (\d+) \}/),
+  )
 })
