@@ -41,7 +41,6 @@ import { pipelineMetrics } from './pipeline/writer/metrics.ts'
 import { subjectFilter } from './pipeline/writer/subject-filter.ts'
 import { openWriter, type WriterDependency } from './pipeline/writer/writer.ts'
 import { recordKeysOf } from './readers/answers/record-keys.ts'
-import { openCursors } from './readers/cursor.ts'
 import { liveRoutes } from './readers/live/routes.ts'
 import { openPostgresReader } from './readers/postgres/reader.ts'
 import { readerRoutes } from './readers/routes.ts'
@@ -259,14 +258,13 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
     }),
   )
   const readerMetrics = openReaderMetrics(registry)
-  const cursors = openCursors(deriveKey(masterKeys[0], 'cursors'))
   app.register(async watched => {
     readerMetrics.watch(watched)
     await watched.register(
       readerRoutes({
         reader: readerMetrics.timed(reader),
         access,
-        cursors,
+        key: deriveKey(masterKeys[0], 'cursors'),
         options: options.reader,
         keys: recordKeysOf(options.compatibility),
       }),

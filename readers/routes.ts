@@ -20,7 +20,8 @@ import { formatsSchema, pageAnswer } from './answers/answer-schema.ts'
 import { formOf } from './answers/content-negotiation.ts'
 import type { RecordKeys } from './answers/record-keys.ts'
 import { authenticate, challenge } from './authenticate.ts'
-import type { Cursors } from './cursor.ts'
+import { openCursors } from './cursor.ts'
+import { openEtags } from './etag.ts'
 import { closeSlowClient, sendExport } from './export.ts'
 import { formatsAnswer } from './formats.ts'
 import type { ReaderOptions } from './options.ts'
@@ -36,7 +37,8 @@ import { openSingleFlight } from './single-flight.ts'
 export interface ReaderParts {
   readonly reader: Reader
   readonly access: AccessControl
-  readonly cursors: Cursors
+  /** 32 bytes, for cursors and ETags: the same in every process that answers the same readers. */
+  readonly key: Uint8Array
   readonly options: ReaderOptions
   /** Keys of records; default: capitals. */
   readonly keys?: RecordKeys
@@ -70,8 +72,9 @@ const pageHeaders = Type.Object({
 })
 
 /** The routes of a reader. Errors are thrown as HttpError, for the server that they are registered with. */
-export function readerRoutes({ reader, access, cursors, options, keys }: ReaderParts): FastifyPluginAsync {
-  const stored: PageParts = { reader, cursors, countMax: options.countMax }
+export function readerRoutes({ reader, access, key, options, keys }: ReaderParts): FastifyPluginAsync {
+  const stored: PageParts = { reader, cursors: openCursors(key), countMax: options.countMax }
+  const etagOf = openEtags(key)
   const slowClientMsMax = options.idleSeconds * 1000
   const singleFlight = openSingleFlight<Serialized>()
   const queries = openConcurrencyLimit({
@@ -119,10 +122,10 @@ export function readerRoutes({ reader, access, cursors, options, keys }: ReaderP
     }
     const isCoded = takesGzip(request.headers['accept-encoding'])
     const url = dottedSubtopic(request.url)
-    const serialization: Serialization = { request: readRequest, form, isCoded, url }
+    const serialization: Serialization = { request: readRequest, form, isCoded, url, etagOf }
     // Everything that a response depends on. Without a publisher the caller reads the whole channel, and all such callers get the same response.
-    const key = `${form} ${isCoded} ${url} ${publisher ?? ''}`
-    const page = await singleFlight.ask(key, sharedSignal => answer(parts, serialization, sharedSignal), signal)
+    const shared = `${form} ${isCoded} ${url} ${publisher ?? ''}`
+    const page = await singleFlight.ask(shared, sharedSignal => answer(parts, serialization, sharedSignal), signal)
     if (performance.now() - askedMs > rightMsMax && !(await isAllowed())) throw new HttpError('forbidden')
     return send(reply, page)
   }

@@ -1,10 +1,10 @@
 // Serializes pages and exports as JSON, NDJSON or CSV, gzipped if the client accepts it, with the link to the next page and the ETag of a page.
 
-import { createHash } from 'node:crypto'
 import { setImmediate as turn } from 'node:timers/promises'
 import { coded, contentTypes, type Form } from './answers/content-negotiation.ts'
 import { openCsv } from './answers/csv.ts'
 import { bucketsJson, type Frame, frameEnd, frameStart, linesBytes, pageBytes, rowsBytes } from './answers/record-json.ts'
+import type { EtagOf } from './etag.ts'
 import { type Answer, slicesOf } from './paging.ts'
 import { type Bucket, type Row, senmlFormat } from './reader.ts'
 import { furtherOn } from './request/query-text.ts'
@@ -26,10 +26,15 @@ export interface Serialization {
   readonly isCoded: boolean
   /** The requested URL. */
   readonly url: string
+  readonly etagOf: EtagOf
 }
 
 /** @throws the signal's reason */
-export async function serializePage(page: Page, { request, form, isCoded, url }: Serialization, signal: AbortSignal): Promise<Serialized> {
+export async function serializePage(
+  page: Page,
+  { request, form, isCoded, url, etagOf }: Serialization,
+  signal: AbortSignal,
+): Promise<Serialized> {
   const { total, nextCursor, hasMore } = 'rows' in page ? page.rows : page.buckets
   const { offset, filter, limit, csvSafe, keys } = request
   const frame: Frame = { total, offset, limit, format: filter.format, nextCursor, keys }
@@ -40,9 +45,7 @@ export async function serializePage(page: Page, { request, form, isCoded, url }:
   const link = hasMore
     ? `<${furtherOn(url, nextCursor === undefined ? { offset: offset + limit } : { cursor: nextCursor })}>; rel="next"`
     : ''
-  // Hash of the sent bytes, so that each coding has its own ETag. It includes the link, because only JSON contains the next cursor.
-  const etag = `"${createHash('sha256').update(link).update(body).digest('base64url')}"`
-  return { headers: { ...headers, 'cache-control': 'private, no-cache', etag, ...(hasMore ? { link } : {}) }, body }
+  return { headers: { ...headers, 'cache-control': 'private, no-cache', etag: etagOf(body, link), ...(hasMore ? { link } : {}) }, body }
 }
 
 /** A text with the headers of its form, gzipped if that is worthwhile. */

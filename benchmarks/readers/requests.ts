@@ -17,7 +17,6 @@ import { cacheAccess } from '../../control-plane/access/cache.ts'
 import type { AccessControl } from '../../control-plane/client.ts'
 import { openServer } from '../../database/server.ts'
 import { createServer } from '../../http/server.ts'
-import { openCursors } from '../../readers/cursor.ts'
 import { openPostgresReader } from '../../readers/postgres/reader.ts'
 import { noFilters, type Reader, type Row, type SenmlRow } from '../../readers/reader.ts'
 import { readerRoutes } from '../../readers/routes.ts'
@@ -101,7 +100,7 @@ async function serve(reader: Reader): Promise<{ url: string; close(): Promise<vo
     idleSeconds: 60,
   }
   const cached = cacheAccess(access, { lifetimeMs: 5_000, entriesMax: 1000 })
-  await app.register(readerRoutes({ reader, access: cached, cursors: openCursors(Buffer.alloc(32, 7)), options }))
+  await app.register(readerRoutes({ reader, access: cached, key: Buffer.alloc(32, 7), options }))
   await app.listen({ host: '127.0.0.1', port: 0 })
   const close = async (): Promise<void> => {
     await app.close()

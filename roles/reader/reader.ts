@@ -11,7 +11,6 @@ import { consoleRoutes, readConsolePage } from '../../console/console.ts'
 import { openRoleListeners } from '../../http/role-listeners.ts'
 import { SystemicError } from '../../pipeline/systemic-error.ts'
 import { recordKeysOf } from '../../readers/answers/record-keys.ts'
-import { openCursors } from '../../readers/cursor.ts'
 import { QueryTooLargeError, type Reader, StoreUnavailableError } from '../../readers/reader.ts'
 import { readerRoutes } from '../../readers/routes.ts'
 import { SinkError } from '../../sinks/sink-error.ts'
@@ -84,7 +83,7 @@ async function serve(
             readerRoutes({
               reader: metrics.timed(store),
               access,
-              cursors: openCursors(key),
+              key,
               options: options.reader,
               keys: recordKeysOf(options.compatibility),
             }),

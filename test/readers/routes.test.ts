@@ -12,7 +12,7 @@ import { logPartition } from '../../transformers/log-partition.ts'
 import { RecordBatch, ValueKind } from '../../transformers/record-batch.ts'
 import { channel, documentsAnswer, publishers, records, startUs } from '../conformance/reader/fixture.ts'
 import { pageText } from './answers/page-text.ts'
-import { access, cursors, looseKey, options, owner, serve, serveFixture, thing, unused } from './served.ts'
+import { access, cursorKey, looseKey, options, owner, serve, serveFixture, thing, unused } from './served.ts'
 
 const served = serveFixture()
 const { get } = served
@@ -231,7 +231,7 @@ test('when the client disconnects, the read is aborted', async () => {
 test('the description lists the errors, and an error is answered in full, whatever its schema contains', async () => {
   const described = createServer({ logger: createLogger({ level: 'silent', pretty: false }) })
   openapiRoutes(described, { version: '0' })
-  await described.register(readerRoutes({ reader: served.store.reader, access, cursors, options }))
+  await described.register(readerRoutes({ reader: served.store.reader, access, key: cursorKey, options }))
   const { paths } = (await described.inject('/openapi.json')).json<{ paths: Record<string, { get: { responses: object } }> }>()
   await described.close()
   const statuses = ['400', '401', '403', '406', '422', '429', '431', '503']

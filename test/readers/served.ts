@@ -31,7 +31,8 @@ export const options: ReaderOptions = {
   exportsEachMax: 4,
   idleSeconds: 60,
 }
-export const cursors = openCursors(Buffer.alloc(32, 7))
+export const cursorKey = Buffer.alloc(32, 7)
+export const cursors = openCursors(cursorKey)
 
 /** The first publisher's key, an unconnected thing's, the owner's token and a stranger's. */
 export const access: AccessControl & { fail?: Error } = {
@@ -65,7 +66,7 @@ export async function serve(
   logger = createLogger({ level: 'silent', pretty: false }),
 ): Promise<{ app: HttpServer; url: string }> {
   const app = createServer({ logger })
-  await app.register(readerRoutes({ reader, access: who, cursors, options: own }))
+  await app.register(readerRoutes({ reader, access: who, key: cursorKey, options: own }))
   await app.listen({ host: '127.0.0.1', port: 0 })
   return { app, url: `http://127.0.0.1:${(app.server.address() as AddressInfo).port}` }
 }

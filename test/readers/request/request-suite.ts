@@ -13,7 +13,7 @@ import { channel, dayUs, documents, everyRow, type KeptOf, records, startUs } fr
 import type { ReaderSite } from '../../conformance/reader/index.ts'
 import { type Document, resolved } from '../../http/document-faults.ts'
 import { openOracleReader } from '../oracle-reader.ts'
-import { access, cursors, options, owner, thing } from '../served.ts'
+import { access, cursorKey, options, owner, thing } from '../served.ts'
 import { boundaryQueries, fieldQueries, type Query } from './boundary-texts.ts'
 import { type Answer, deviation, type Operation, type Request, requestsOf } from './described-requests.ts'
 import { hostileTexts } from './hostile-texts.ts'
@@ -184,7 +184,7 @@ export function requestSuite(open: () => Promise<ReaderSite>, requestsMax: numbe
 async function serverOf(reader: Reader): Promise<HttpServer> {
   const app = createServer({ logger: createLogger({ level: 'error', pretty: false }) })
   openapiRoutes(app, { version: '0' })
-  await app.register(readerRoutes({ reader, access, cursors, options }))
+  await app.register(readerRoutes({ reader, access, key: cursorKey, options }))
   return app
 }
 
