@@ -34,8 +34,8 @@ function trim(patterns: readonly string[]): void {
   for (const path of globSync(patterns, { cwd: root })) rmSync(join(root, path), { recursive: true, force: true })
 }
 
-/** Node keeps a compile cache for each user, in a folder that ends with the user's id: this is the user of the image. */
-const user = 65532
+/** Node keeps a compile cache for each user, in a folder that ends with the user's id: this is the user of the image, `<uid>:<gid>`. */
+const [user] = (process.env['RUN_AS'] ?? '65532:65532').split(':')
 
 /** Loads everything once, so that the image brings the compile cache: its file system may be read-only. */
 async function compile(): Promise<void> {

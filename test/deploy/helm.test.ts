@@ -103,6 +103,7 @@ describe('values', () => {
     ['an option whose value is a number', { env: { SVC_LOG_QUEUE_BYTES: 1_000_000 } }],
     ['a secret among the options', { env: { SVC_MASTER_KEY: 'the key itself' } }],
     ['an option that the chart sets', { env: { SVC_HTTP_PORT: '80' } }],
+    ['TLS at the port of the probes', { env: { SVC_INTERNAL_CERT_FILE: '/mnt/tls/tls.crt' } }],
     ['a secret given as a text', { secrets: { SVC_MASTER_KEY: 'the key itself' } }],
     ['an option that is no secret', { secrets: { SVC_LOG_TOPIC: { existingSecret: 'sluice', key: 'topic' } } }],
   ])('%s is an error', (_what, of) => {
@@ -137,7 +138,7 @@ test('probes and Prometheus ask for paths that the internal port has', async () 
 test('the chart has the version of the project, the user of the image, and time for a stop', () => {
   const { version } = JSON.parse(read('package.json')) as { version: string }
   expect(parse(read(`${chart}/Chart.yaml`))).toMatchObject({ version, appVersion: version })
-  const [, user, group] = /^USER (\d+):(\d+)$/m.exec(read('deploy/Dockerfile'))!
+  const [, user, group] = /^ARG RUN_AS=(\d+):(\d+)$/m.exec(read('deploy/Dockerfile'))!
   expect(code).toContain(`runAsUser: ${user}`)
   expect(code).toContain(`runAsGroup: ${group}`)
   const seconds = (pattern: RegExp): number => Number(pattern.exec(code)![1])
