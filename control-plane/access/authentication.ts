@@ -90,10 +90,11 @@ export function openAuthentication({ tokens, users, apiKeys, unknownKeys }: Part
     const user = credential?.scheme === 'Bearer' ? await userOf(credential.secret) : undefined
     if (user === undefined) {
       if (credential !== undefined && isApiKey(credential.secret)) await refuseLimited(credential.secret, clientAddressOf(request))
-      throw challenge(
-        reply,
+      // RFC 6750 §3.1. Without a token the challenge has no error: http/error-answer.ts adds it.
+      reply.header('www-authenticate', 'Bearer realm="sluice", error="invalid_token"')
+      throw new HttpError(
+        'unauthenticated',
         'the token is invalid or has expired: get a new one with POST /tokens and send it as Authorization: Bearer <token>',
-        'invalid_token',
       )
     }
     request.setDecorator(callerDecorator, user)
@@ -104,30 +105,20 @@ export function openAuthentication({ tokens, users, apiKeys, unknownKeys }: Part
     userOf,
     async required(request, reply) {
       const { authorization } = request.headers
-      if (authorization === undefined) throw missing(reply)
+      if (authorization === undefined) throw new HttpError('unauthenticated', tokenRequired)
       await authenticate(authorization, request, reply)
     },
     requiredOr: configured => async (request, reply) => {
       const { authorization } = request.headers
       if (authorization !== undefined) return authenticate(authorization, request, reply)
       const user = await configured?.(request)
-      if (user === undefined) throw missing(reply)
+      if (user === undefined) throw new HttpError('unauthenticated', tokenRequired)
       request.setDecorator(callerDecorator, user)
     },
     optional: open => async (request, reply) => {
       const { authorization } = request.headers
       if (authorization !== undefined) await authenticate(authorization, request, reply)
-      else if (!(await open())) throw missing(reply)
+      else if (!(await open())) throw new HttpError('unauthenticated', tokenRequired)
     },
   }
-}
-
-function missing(reply: FastifyReply): HttpError {
-  return challenge(reply, tokenRequired)
-}
-
-/** The 401, with the challenge that it must carry (RFC 9110 §15.5.2, RFC 6750 §3). */
-export function challenge(reply: FastifyReply, detail: string, error?: 'invalid_token'): HttpError {
-  reply.header('www-authenticate', error === undefined ? 'Bearer realm="sluice"' : `Bearer realm="sluice", error="${error}"`)
-  return new HttpError('unauthenticated', detail)
 }

@@ -5,7 +5,7 @@ import type { Logger } from '../../config/logger.ts'
 import { HttpError } from '../../http/errors.ts'
 import { clientAddressOf, networkOf } from '../../http/requests/client-address.ts'
 import type { HttpServer } from '../../http/server.ts'
-import { type Authentication, actorOf, callerOf, challenge, changerOf, demandToken, optionalCallerOf } from '../access/authentication.ts'
+import { type Authentication, actorOf, callerOf, changerOf, demandToken, optionalCallerOf } from '../access/authentication.ts'
 import type { Authorization } from '../access/authorization.ts'
 import { checkMetadata, parseMetadataFilter } from '../entity.ts'
 import { toUserId, type UserId } from '../ids.ts'
@@ -107,7 +107,7 @@ export function userRoutes(
     const change = (version: number): Promise<boolean> => users.changePassword(changerOf(request), id, password, version)
     // Fails if another password was set since the old one was checked.
     if (recognised === undefined || !(await passwordQueue.run(requester, () => change(recognised.tokenVersion))))
-      throw challenge(reply, 'the old password is wrong')
+      throw new HttpError('unauthenticated', 'the old password is wrong')
     logChange(request, id, 'password changed')
     return reply.code(201).send({})
   })

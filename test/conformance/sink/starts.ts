@@ -9,7 +9,7 @@ import { batchOf, plain } from '../../sinks/batches.ts'
 import { signal } from './bench.ts'
 import type { SinkIdentity } from './fixture.ts'
 
-/** A store without a schema. Whoever opens it closes its connections. */
+/** A store without a schema. The caller closes its connections. */
 export interface UnmadeStore {
   /** Opens a sink on a connection of its own. */
   open(identity?: SinkIdentity, limits?: Partial<FormatLimits>): Promise<Sink>

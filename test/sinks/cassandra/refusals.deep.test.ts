@@ -11,7 +11,7 @@ import { batchOf, plain } from '../batches.ts'
 import { dropKeyspace, emptyStore, identity, optionsFor, refusedByServer, rowsOf } from './store.ts'
 
 const never = new AbortController().signal
-const nobody = async (): Promise<void> => undefined
+const ignoreRefused = async (): Promise<void> => undefined
 const packed = (offset: number): bigint => (1n << 56n) | BigInt(offset)
 
 describeWithCassandra('what Cassandra refuses', cassandra => {
@@ -117,7 +117,7 @@ describeWithCassandra('what Cassandra refuses', cassandra => {
 
   test('a refused message that is replayed when it is allowed is stored, over the rows that were left', async () => {
     const sink = await open()
-    await sink.write(sink.encode(batchOf(0, 1, [refusedByServer(0)])), nobody, never)
+    await sink.write(sink.encode(batchOf(0, 1, [refusedByServer(0)])), ignoreRefused, never)
     const replays = await openReplaySink({ connection: operator, options, logNumber: sink.logNumbers[0]! })
     const records = refusedByServer(0).records!.map(({ timeUs }, value) => ({ ...(timeUs === undefined ? {} : { timeUs }), value }))
     await replays.write(batchOf(0, 1, [{ offset: 0, records }]), new Set([0]), never)

@@ -14,7 +14,7 @@ import { dropKeyspace, emptyStore, identity, optionsFor, rowsOf } from './store.
 
 const dayMs = 86_400_000
 const signal = new AbortController().signal
-const nobody = async (): Promise<void> => undefined
+const ignoreRefused = async (): Promise<void> => undefined
 
 describeWithCassandra('the retention of Cassandra', cassandra => {
   let options: SinkOptions
@@ -42,7 +42,7 @@ describeWithCassandra('the retention of Cassandra', cassandra => {
     records: [{ value: days, timeUs: ago(days) }],
   })
   const write = (messages: TestMessage[]) =>
-    sink.write(sink.encode(batchOf(messages[0]!.offset, messages.at(-1)!.offset + 1, messages)), nobody, signal)
+    sink.write(sink.encode(batchOf(messages[0]!.offset, messages.at(-1)!.offset + 1, messages)), ignoreRefused, signal)
   const kept = async () => (await rowsOf(connection)).map(({ position }) => Number(position & 0xfff_ffff_ffffn))
   const count = async (table: string) =>
     Number((await connection.query(`SELECT count(*) AS rows FROM ${connection.table(table)}`))[0]!['rows'])

@@ -13,7 +13,7 @@ import { type SecuredCassandra, startSecuredCassandra } from './secured-server.t
 import { identity, optionsFor } from './store.ts'
 
 const never = new AbortController().signal
-const nobody = async (): Promise<void> => undefined
+const ignoreRefused = async (): Promise<void> => undefined
 const document = (offset: number) => batchOf(offset, offset + 1, [{ offset, documents: [{ format: 'engine', payload: {} }] }])
 
 // The other suites' server is asked for, so that the libraries are there.
@@ -53,7 +53,7 @@ describeWithCassandra('a secured Cassandra', () => {
     await open(roles)
     const inUrl = base.url.replace('//', '//cassandra:cassandra@')
     const sink = await open({ url: inUrl })
-    await sink.write(sink.encode(plainBatch(0, 3)), nobody, never)
+    await sink.write(sink.encode(plainBatch(0, 3)), ignoreRefused, never)
   })
 
   test.each([
@@ -127,7 +127,7 @@ describeWithCassandra('a secured Cassandra', () => {
     expect(notices).toEqual([
       expect.stringMatching(/no index by publisher.*no ALTER permission.*grant this role ALTER ON KEYSPACE/s) as string,
     ])
-    expect(await sink.write(sink.encode(batchOf(30, 31, [plain(30)])), nobody, never)).toMatchObject([{ stored: 1 }])
+    expect(await sink.write(sink.encode(batchOf(30, 31, [plain(30)])), ignoreRefused, never)).toMatchObject([{ stored: 1 }])
     await operator.change(`GRANT ALTER ON ${keyspace} TO unindexing`)
     await open(some, undefined, sentence => void notices.push(sentence))
     expect(notices).toHaveLength(1)
@@ -138,7 +138,7 @@ describeWithCassandra('a secured Cassandra', () => {
     const keyspace = `KEYSPACE "${operator.keyspace}"`
     const sink = await open(await role('reader', `SELECT ON ${keyspace}`, `MODIFY ON ${keyspace}`))
     await operator.change(`REVOKE MODIFY ON ${keyspace} FROM reader`)
-    const write = async () => await failure(sink.write(sink.encode(plainBatch(20, 21)), nobody, never))
+    const write = async () => await failure(sink.write(sink.encode(plainBatch(20, 21)), ignoreRefused, never))
     await expect
       .poll(async () => (await write())?.message)
       .toMatch(/MODIFY.*grant the role in store\.url \(SVC_WIDECOLUMN_URL\) the permissions: GRANT SELECT ON KEYSPACE/)

@@ -15,7 +15,7 @@ import { batchOf } from '../batches.ts'
 import { identity, optionsFor, rowsOf } from './store.ts'
 
 const never = new AbortController().signal
-const nobody = async (): Promise<void> => undefined
+const ignoreRefused = async (): Promise<void> => undefined
 
 describeWithCassandra('a start on Cassandra', cassandra => {
   const cleanups: (() => Promise<unknown>)[] = []
@@ -76,7 +76,7 @@ describeWithCassandra('a start on Cassandra', cassandra => {
   test('every table of rows has an index by publisher, also if it is missing when a writer starts', async () => {
     nowhere()
     const sink = await open()
-    for (const format of ['engine', 'Odd format']) await sink.write(sink.encode(documentOf(format)), nobody, never)
+    for (const format of ['engine', 'Odd format']) await sink.write(sink.encode(documentOf(format)), ignoreRefused, never)
     const connection = await look()
     const made = await indexes(connection)
     const tables = await indexed(connection)
@@ -90,7 +90,7 @@ describeWithCassandra('a start on Cassandra', cassandra => {
   test('without the option no table is indexed, and an existing index stays', async () => {
     nowhere()
     const sink = await open({}, { publisherIndex: false })
-    await sink.write(sink.encode(documentOf('engine')), nobody, never)
+    await sink.write(sink.encode(documentOf('engine')), ignoreRefused, never)
     const connection = await look()
     expect(await indexed(connection)).toEqual([])
     await open()
@@ -107,7 +107,7 @@ describeWithCassandra('a start on Cassandra', cassandra => {
     await connection.query(
       `INSERT INTO ${connection.table('sluice_schema')} (name, value) VALUES ('lock', 'dead') IF NOT EXISTS USING TTL 3`,
     )
-    expect(await sink.write(sink.encode(documentOf('engine')), nobody, never)).toMatchObject([{ stored: 1 }])
+    expect(await sink.write(sink.encode(documentOf('engine')), ignoreRefused, never)).toMatchObject([{ stored: 1 }])
     expect(performance.now() - atMs).toBeGreaterThan(1_000)
     expect(await connection.query(`SELECT value FROM ${connection.table('sluice_schema')} WHERE name = 'lock'`)).toEqual([])
   })
@@ -133,7 +133,7 @@ describeWithCassandra('a start on Cassandra', cassandra => {
           { offset: 1, records: [{ value: 1, timeUs: -1 }] },
         ]),
       ),
-      nobody,
+      ignoreRefused,
       never,
     )
     const connection = await look()

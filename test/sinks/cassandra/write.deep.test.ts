@@ -11,7 +11,7 @@ import { batchOf, noonUs, plain, plainBatch } from '../batches.ts'
 import { dropKeyspace, emptyStore, identity, optionsFor, rowsOf, through } from './store.ts'
 
 const never = new AbortController().signal
-const nobody = async (): Promise<void> => undefined
+const ignoreRefused = async (): Promise<void> => undefined
 
 describeWithOwnCassandra('a write to Cassandra', cassandra => {
   let options: SinkOptions
@@ -53,7 +53,7 @@ describeWithOwnCassandra('a write to Cassandra', cassandra => {
 
   test('columns without a value are left out, not null: no cell is written for them', async () => {
     const sink = await open()
-    await sink.write(sink.encode(plainBatch(0, 1)), nobody, never)
+    await sink.write(sink.encode(plainBatch(0, 1)), ignoreRefused, never)
     const client = await operator.client()
     const { info } = await client.execute(
       `SELECT * FROM ${operator.table('messages')} WHERE channel = 'channel-1' AND day = '2026-03-01'`,
@@ -88,7 +88,7 @@ describeWithOwnCassandra('a write to Cassandra', cassandra => {
           { offset: 1, publisher: 'thing-2', documents: [{ format: 'engine', payload: {} }] },
         ]),
       ),
-      nobody,
+      ignoreRefused,
       never,
     )
     expect(await days()).toEqual([
@@ -99,10 +99,10 @@ describeWithOwnCassandra('a write to Cassandra', cassandra => {
     ])
     expect(await count('sluice_channel_days')).toBe(4)
     await unlist()
-    await sink.write(sink.encode(plainBatch(2, 3)), nobody, never)
+    await sink.write(sink.encode(plainBatch(2, 3)), ignoreRefused, never)
     expect(await days()).not.toContain('channel-1 thing-1 messages 2026-03-01')
     const other = await open()
-    await other.write(other.encode(plainBatch(2, 3)), nobody, never)
+    await other.write(other.encode(plainBatch(2, 3)), ignoreRefused, never)
     expect(await days()).toContain('channel-1 thing-1 messages 2026-03-01')
   })
 
@@ -119,16 +119,16 @@ describeWithOwnCassandra('a write to Cassandra', cassandra => {
 
   test('days of a failed write are listed again, also with a batch that was encoded before', async () => {
     const sink = await open()
-    await sink.write(sink.encode(plainBatch(0, 1)), nobody, never)
+    await sink.write(sink.encode(plainBatch(0, 1)), ignoreRefused, never)
     const encoded = sink.encode(plainBatch(1, 2))
     proxy.refuse()
     proxy.cut()
-    await expect(sink.write(encoded, nobody, never)).rejects.toThrow()
+    await expect(sink.write(encoded, ignoreRefused, never)).rejects.toThrow()
     await unlist()
     await proxy.heal()
     await expect
       .poll(() =>
-        sink.write(encoded, nobody, never).then(
+        sink.write(encoded, ignoreRefused, never).then(
           () => 'stored',
           () => 'failed',
         ),
@@ -140,9 +140,9 @@ describeWithOwnCassandra('a write to Cassandra', cassandra => {
   test('a dropped table of a format is created again, and its batch stored', async () => {
     const sink = await open()
     const documents = (offset: number) => batchOf(offset, offset + 1, [{ offset, documents: [{ format: 'engine', payload: { offset } }] }])
-    await sink.write(sink.encode(documents(0)), nobody, never)
+    await sink.write(sink.encode(documents(0)), ignoreRefused, never)
     await operator.change(`DROP TABLE ${operator.table('engine')}`)
-    expect(await sink.write(sink.encode(documents(1)), nobody, never)).toMatchObject([{ stored: 1 }])
+    expect(await sink.write(sink.encode(documents(1)), ignoreRefused, never)).toMatchObject([{ stored: 1 }])
     expect(await offsets()).toEqual([1])
   })
 
@@ -153,7 +153,7 @@ describeWithOwnCassandra('a write to Cassandra', cassandra => {
       channel: `channel-${offset % 7 === 0 ? offset : offset % 40}`,
       publisher: `thing-${offset % 3}`,
     }))
-    await sink.write(sink.encode(batchOf(0, 3000, messages)), nobody, never)
+    await sink.write(sink.encode(batchOf(0, 3000, messages)), ignoreRefused, never)
     expect(new Set(await offsets()).size).toBe(3000)
   })
 
@@ -162,12 +162,12 @@ describeWithOwnCassandra('a write to Cassandra', cassandra => {
     async how => {
       // Nothing but the abort ends a request within the test.
       const sink = await open({ requestTimeoutMs: 600_000 })
-      await sink.write(sink.encode(plainBatch(0, 1)), nobody, never)
+      await sink.write(sink.encode(plainBatch(0, 1)), ignoreRefused, never)
       if (how === 'halted') cassandra.pause()
       else proxy.halfOpen()
       const encoded = sink.encode(plainBatch(1, 2000))
       const controller = new AbortController()
-      const writing = sink.write(encoded, nobody, controller.signal).catch((error: unknown) => error)
+      const writing = sink.write(encoded, ignoreRefused, controller.signal).catch((error: unknown) => error)
       controller.abort(new Error('revoked'))
       expect(await writing).toMatchObject({ message: 'revoked' })
       if (how === 'halted') cassandra.resume()
@@ -175,7 +175,7 @@ describeWithOwnCassandra('a write to Cassandra', cassandra => {
       // Lost connections stay lost.
       proxy.cut()
       const again = async () =>
-        sink.write(encoded, nobody, never).then(
+        sink.write(encoded, ignoreRefused, never).then(
           () => 'stored',
           error => sink.classify(error),
         )
@@ -188,10 +188,10 @@ describeWithOwnCassandra('a write to Cassandra', cassandra => {
   test('a paused server without an abort causes a time-out, which is transient', async () => {
     // The sink opens within the time-out, also on a busy machine.
     const sink = await open({ requestTimeoutMs: 5_000 })
-    await sink.write(sink.encode(plainBatch(0, 1)), nobody, never)
+    await sink.write(sink.encode(plainBatch(0, 1)), ignoreRefused, never)
     cassandra.pause()
     try {
-      const error = await sink.write(sink.encode(plainBatch(0, 10)), nobody, never).catch((error: unknown) => error)
+      const error = await sink.write(sink.encode(plainBatch(0, 10)), ignoreRefused, never).catch((error: unknown) => error)
       expect(error).toMatchObject({ name: 'OperationTimedOutError' })
       expect(sink.classify(error)).toBe('transient')
     } finally {
@@ -202,13 +202,13 @@ describeWithOwnCassandra('a write to Cassandra', cassandra => {
   test('a slow network is not an error', async () => {
     const sink = await open()
     proxy.latency(100)
-    expect(await sink.write(sink.encode(plainBatch(0, 2000)), nobody, never)).toMatchObject([{ stored: 2000 }])
+    expect(await sink.write(sink.encode(plainBatch(0, 2000)), ignoreRefused, never)).toMatchObject([{ stored: 2000 }])
   })
 
   test('nothing is sent after the signal has aborted', async () => {
     const sink = await open()
     const aborted = AbortSignal.abort(new Error('revoked'))
-    await expect(sink.write(sink.encode(plainBatch(0, 10)), nobody, aborted)).rejects.toThrow('revoked')
+    await expect(sink.write(sink.encode(plainBatch(0, 10)), ignoreRefused, aborted)).rejects.toThrow('revoked')
     expect(await count('messages')).toBe(0)
   })
 })

@@ -13,7 +13,7 @@ import { batchOf, plain, type TestMessage } from '../batches.ts'
 import { openStore, optionsOf } from './store.ts'
 
 describeWithOwnMongo('FerretDB', mongo => {
-  const nobody = async (): Promise<void> => undefined
+  const ignoreRefused = async (): Promise<void> => undefined
   const { signal } = new AbortController()
   let connection: Connection
   beforeAll(async () => {
@@ -69,7 +69,7 @@ describeWithOwnMongo('FerretDB', mongo => {
       const documents = Array.from({ length: 1 + (offset % 5) }, () => ({ format: `format-${offset % 20}`, payload: { offset } }))
       return { offset, documents }
     })
-    await sink.write(sink.encode(batchOf(0, 600, messages)), nobody, signal)
+    await sink.write(sink.encode(batchOf(0, 600, messages)), ignoreRefused, signal)
     const found: { offset: number; rows: number }[] = []
     for await (const { offset, rows, doubled } of store.audit.messages(sink.logNumbers[0]!, 0, 0, 600)) {
       expect(doubled).toBe(0)
@@ -84,8 +84,8 @@ describeWithOwnMongo('FerretDB', mongo => {
     const store = await openAudited()
     const sink = await store.open()
     const last = 2 ** 44 - 1
-    await sink.write(sink.encode(batchOf(last, last + 1, [plain(last)], 7)), nobody, signal)
-    await sink.write(sink.encode(batchOf(0, 1, [plain(0)], 8)), nobody, signal)
+    await sink.write(sink.encode(batchOf(last, last + 1, [plain(last)], 7)), ignoreRefused, signal)
+    await sink.write(sink.encode(batchOf(0, 1, [plain(0)], 8)), ignoreRefused, signal)
     const found: number[] = []
     for await (const { offset } of store.audit.messages(sink.logNumbers[0]!, 7, last - 10, last + 1)) found.push(offset)
     expect(found).toEqual([last])

@@ -12,7 +12,7 @@ import { plainBatch } from '../batches.ts'
 import { identity, optionsOf } from './store.ts'
 
 const { signal } = new AbortController()
-const nobody = async (): Promise<void> => undefined
+const ignoreRefused = async (): Promise<void> => undefined
 /** For servers that never accept a connection: the error comes after this time. */
 const hurried = { connectTimeoutMs: 2_000 }
 
@@ -85,7 +85,7 @@ describeWithMongo('an error of MongoDB', mongo => {
       'majority',
     ])
     const sink = await withNumbers(openSink({ connection, options, logs: [identity] }))
-    expect((await sink.write(sink.encode(plainBatch(0, 2)), nobody, signal))[0]!.stored).toBe(2)
+    expect((await sink.write(sink.encode(plainBatch(0, 2)), ignoreRefused, signal))[0]!.stored).toBe(2)
     await sink.close()
     await connection.close()
   })

@@ -1,4 +1,4 @@
-// How a sink starts: many at once on an empty database, and in a database that is none of ours.
+// How a sink starts: many at once on an empty database, and in a database of another program.
 
 import type { Db, MongoClient } from 'mongodb'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -13,7 +13,7 @@ import { batchOf, plain } from '../batches.ts'
 import { openOperator, optionsOf, rowsOf } from './store.ts'
 
 const { signal } = new AbortController()
-const nobody = async (): Promise<void> => undefined
+const ignoreRefused = async (): Promise<void> => undefined
 
 describeWithMongo('the start of a MongoDB sink', mongo => {
   let url: string
@@ -66,17 +66,17 @@ describeWithMongo('the start of a MongoDB sink', mongo => {
       .collection('sluice.formats')
       .insertOne({ _id: 'engine' as never, number: 1, collection: 'engine', channel: 'channel-1', createdAt: new Date() })
     const sink = await open()
-    await sink.write(sink.encode(batchOf(0, 1, [{ offset: 0, documents: [{ format: 'engine', payload: {} }] }])), nobody, signal)
+    await sink.write(sink.encode(batchOf(0, 1, [{ offset: 0, documents: [{ format: 'engine', payload: {} }] }])), ignoreRefused, signal)
     expect(await indexNames('engine')).toHaveLength(3)
   })
 
   test('numbers that an operator has deleted are not assigned again, and do no harm', async () => {
     const first = await open()
     const documents = ['a', 'b', 'c'].map((format, offset) => ({ offset, documents: [{ format, payload: {} }] }))
-    await first.write(first.encode(batchOf(0, 3, documents)), nobody, signal)
+    await first.write(first.encode(batchOf(0, 3, documents)), ignoreRefused, signal)
     await database.collection('sluice.formats').deleteOne({ _id: 'b' as never })
     const second = await open()
-    await second.write(second.encode(batchOf(3, 4, [{ offset: 3, documents: [{ format: 'd', payload: {} }] }])), nobody, signal)
+    await second.write(second.encode(batchOf(3, 4, [{ offset: 3, documents: [{ format: 'd', payload: {} }] }])), ignoreRefused, signal)
     const formats = await database.collection('sluice.formats').find().sort({ number: 1 }).toArray()
     expect(formats.map(({ _id, number }) => `${String(_id)} ${number}`)).toEqual(['a 1', 'c 3', 'd 4'])
   })
@@ -102,7 +102,7 @@ describeWithMongo('the start of a MongoDB sink', mongo => {
     await database.collection('messages').createIndex({ name: 1 }, { name: 'channel_1_timeUs_-1__id_-1' })
     const notices: string[] = []
     const sink = await open({ onNotice: sentence => void notices.push(sentence) })
-    await sink.write(sink.encode(batchOf(0, 1, [plain(0)])), nobody, signal)
+    await sink.write(sink.encode(batchOf(0, 1, [plain(0)])), ignoreRefused, signal)
     expect(notices).toEqual([expect.stringMatching(/"messages" lacks the indexes channel_1_timeUs_-1__id_-1/)])
     expect(await indexNames('messages')).toHaveLength(3)
   })

@@ -15,7 +15,7 @@ import { emptyDatabase, options } from './store.ts'
 
 type PostgresSink = Awaited<ReturnType<typeof openSink>>
 const never = new AbortController().signal
-const nobody = async () => undefined
+const ignoreRefused = async () => undefined
 
 describeWithOwnPostgres('an aborted write', postgres => {
   let url: string
@@ -78,7 +78,7 @@ describeWithOwnPostgres('an aborted write', postgres => {
   async function writeAgain(sink: PostgresSink, encoded: ReturnType<PostgresSink['encode']>) {
     for (;;) {
       try {
-        return await sink.write(encoded, nobody, never)
+        return await sink.write(encoded, ignoreRefused, never)
       } catch (error) {
         expect(sink.classify(error)).toBe('transient')
       }
@@ -101,14 +101,14 @@ describeWithOwnPostgres('an aborted write', postgres => {
     const controller = new AbortController()
     await others.transaction(async transaction => {
       await transaction.execute('LOCK TABLE messages IN EXCLUSIVE MODE')
-      const writing = sink.write(sink.encode(plainBatch(0, 300)), nobody, controller.signal)
+      const writing = sink.write(sink.encode(plainBatch(0, 300)), ignoreRefused, controller.signal)
       await until(waitsFor('relation'))
       expect(await endedByServer(writing, controller)).toMatchObject({ message: 'revoked' })
       await until(noTransaction)
     })
     expect(await stored()).toBe(0)
     expect(await sink.positions?.([logPartition(0, 0)])).toEqual(positionsOf({ 0: 0 }))
-    await sink.write(sink.encode(plainBatch(0, 300)), nobody, never)
+    await sink.write(sink.encode(plainBatch(0, 300)), ignoreRefused, never)
     expect(await stored()).toBe(300)
   })
 
@@ -127,7 +127,7 @@ describeWithOwnPostgres('an aborted write', postgres => {
     expect(await giveUp(writing, controller)).toMatchObject({ message: 'revoked' })
     deadLetters.reject(new Error('too late for anybody'))
     const another = await open('no proxy')
-    await another.write(another.encode(plainBatch(0, 1)), nobody, never)
+    await another.write(another.encode(plainBatch(0, 1)), ignoreRefused, never)
     expect(await stored()).toBe(1)
   })
 
@@ -151,7 +151,7 @@ describeWithOwnPostgres('an aborted write', postgres => {
     const controller = new AbortController()
     await others.transaction(async transaction => {
       await transaction.query('SELECT pg_advisory_xact_lock(7)')
-      const writing = sink.write(sink.encode(batch), nobody, controller.signal)
+      const writing = sink.write(sink.encode(batch), ignoreRefused, controller.signal)
       await until(waitsFor('advisory'))
       expect(await endedByServer(writing, controller)).toMatchObject({ message: 'revoked' })
     })
@@ -168,7 +168,7 @@ describeWithOwnPostgres('an aborted write', postgres => {
     let writing: Promise<unknown> | undefined
     await others.transaction(async transaction => {
       await transaction.query('SELECT pg_advisory_xact_lock(7)')
-      writing = sink.write(encoded, nobody, controller.signal)
+      writing = sink.write(encoded, ignoreRefused, controller.signal)
       await until(waitsFor('advisory'))
       proxy.halfOpen()
     })
@@ -176,7 +176,7 @@ describeWithOwnPostgres('an aborted write', postgres => {
     // The server cannot be asked by this way, and no answer comes: the connection is closed.
     expect(await giveUp(writing!, controller)).toMatchObject({ message: 'revoked' })
     const another = await open('no proxy')
-    expect(await another.write(encoded, nobody, never)).toMatchObject([{ received: 2, duplicate: 2 }])
+    expect(await another.write(encoded, ignoreRefused, never)).toMatchObject([{ received: 2, duplicate: 2 }])
     expect(await stored()).toBe(2)
   })
 
@@ -194,7 +194,7 @@ describeWithOwnPostgres('an aborted write', postgres => {
     proxy.halfOpen()
     const another = await open('no proxy', 300)
     const encoded = another.encode(poisoned)
-    const error = await another.write(encoded, nobody, never).catch((error: unknown) => error)
+    const error = await another.write(encoded, ignoreRefused, never).catch((error: unknown) => error)
     expect(error).toMatchObject({ sqlState: '55P03', message: expect.stringMatching(/terminated 1 of/) as string })
     expect(await writeAgain(another, encoded)).toMatchObject([{ stored: 1, deadLettered: 1 }])
     expect(await stored()).toBe(1)
@@ -210,24 +210,24 @@ describeWithOwnPostgres('an aborted write', postgres => {
     let writing: Promise<unknown> | undefined
     await others.transaction(async transaction => {
       await transaction.query(`SELECT pg_advisory_xact_lock(hashtextextended('sluice.formats', 0))`)
-      writing = lost.write(lost.encode(document), nobody, controller.signal).catch((error: unknown) => error)
+      writing = lost.write(lost.encode(document), ignoreRefused, controller.signal).catch((error: unknown) => error)
       await until(`EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'sluice' AND wait_event = 'advisory')`)
       proxy.halfOpen()
     })
     const another = await open('no proxy')
-    expect(await another.write(another.encode(document), nobody, never)).toMatchObject([{ stored: 1 }])
+    expect(await another.write(another.encode(document), ignoreRefused, never)).toMatchObject([{ stored: 1 }])
     controller.abort()
     await writing
   })
 
   test('connections of another writer are not terminated', async () => {
     const sink = await open('no proxy', 200)
-    await sink.write(sink.encode(plainBatch(0, 1)), nobody, never)
+    await sink.write(sink.encode(plainBatch(0, 1)), ignoreRefused, never)
     for (const applicationName of ['sluice writer-10/x', 'sluice writer/x', 'sluice']) {
       const strangers = await openServer({ url, applicationName, connectionsMax: 1 })
       await strangers.transaction(async transaction => {
         await transaction.query('SELECT next_offset FROM sluice.offsets FOR UPDATE')
-        const error = await sink.write(sink.encode(plainBatch(1, 2)), nobody, never).catch((error: unknown) => error)
+        const error = await sink.write(sink.encode(plainBatch(1, 2)), ignoreRefused, never).catch((error: unknown) => error)
         expect(error, applicationName).toMatchObject({ message: expect.stringContaining('terminated 0 of') as string })
       })
       await strangers.close()

@@ -14,7 +14,7 @@ import { batchOf, plain, plainBatch } from '../batches.ts'
 import { options } from './store.ts'
 
 const signal = new AbortController().signal
-const nobody = async () => undefined
+const ignoreRefused = async () => undefined
 const identity = { options, logs: [{ logName: 'messages', logId: 'id-1', writer: 'writer-1' }] }
 
 test('the port and the sink agree on what is transient', () => {
@@ -58,7 +58,7 @@ describeWithOwnPostgres('answers of a server', postgres => {
 
   /** What the write of one record throws. */
   async function failureOf(sink: Awaited<ReturnType<typeof open>>, batch = plainBatch(0, 1)): Promise<DatabaseError> {
-    const error = await sink.write(sink.encode(batch), nobody, signal).then(
+    const error = await sink.write(sink.encode(batch), ignoreRefused, signal).then(
       () => 'it was written',
       (error: unknown) => error,
     )
@@ -77,9 +77,9 @@ describeWithOwnPostgres('answers of a server', postgres => {
       const sink = await open(await connect({ url: url.replace(/:\d+\//, `:${proxy.port}/`) }))
       const encoded = sink.encode(plainBatch(0, 2_000))
       void proxy.cutAfter(50_000)
-      const error = await sink.write(encoded, nobody, signal).catch((error: unknown) => error as DatabaseError)
+      const error = await sink.write(encoded, ignoreRefused, signal).catch((error: unknown) => error as DatabaseError)
       expectTransient(error as DatabaseError, /^$/)
-      await sink.write(encoded, nobody, signal)
+      await sink.write(encoded, ignoreRefused, signal)
       expect(await operator.query('SELECT count(*)::int FROM messages')).toEqual([{ count: 2_000 }])
       await proxy.close()
     })
@@ -99,13 +99,13 @@ describeWithOwnPostgres('answers of a server', postgres => {
 
     test('a deadlock (40P01)', async () => {
       const sink = await open(await connect())
-      await sink.write(sink.encode(plainBatch(0, 1)), nobody, signal)
+      await sink.write(sink.encode(plainBatch(0, 1)), ignoreRefused, signal)
       const other = await connect()
       const encoded = sink.encode(plainBatch(1, 2))
       const failed = await other.transaction(async transaction => {
         // The sink's connection is to be the one that finds out.
         await transaction.execute(`SET LOCAL deadlock_timeout = '1min'; LOCK TABLE messages IN EXCLUSIVE MODE`)
-        const writing = sink.write(encoded, nobody, signal).catch((error: unknown) => error as DatabaseError)
+        const writing = sink.write(encoded, ignoreRefused, signal).catch((error: unknown) => error as DatabaseError)
         await expect
           .poll(() =>
             operator.query(`SELECT 1 FROM pg_stat_activity WHERE application_name LIKE 'sluice writer-1/%' AND wait_event_type = 'Lock'`),
@@ -115,7 +115,7 @@ describeWithOwnPostgres('answers of a server', postgres => {
         return await writing
       })
       expectTransient(failed as DatabaseError, '40P01')
-      await sink.write(encoded, nobody, signal)
+      await sink.write(encoded, ignoreRefused, signal)
     })
 
     test('too many connections (53300)', async () => {
@@ -139,10 +139,10 @@ describeWithOwnPostgres('answers of a server', postgres => {
       const encoded = sink.encode(plainBatch(0, 1))
       const failed = await operator.transaction(async transaction => {
         await transaction.execute('LOCK TABLE messages IN EXCLUSIVE MODE')
-        return await sink.write(encoded, nobody, signal).catch((error: unknown) => error as DatabaseError)
+        return await sink.write(encoded, ignoreRefused, signal).catch((error: unknown) => error as DatabaseError)
       })
       expectTransient(failed as DatabaseError, sqlState)
-      await sink.write(encoded, nobody, signal)
+      await sink.write(encoded, ignoreRefused, signal)
     })
 
     test('a server that is shut down and comes back (57P01, then no connection)', async () => {
@@ -150,18 +150,18 @@ describeWithOwnPostgres('answers of a server', postgres => {
       const encoded = sink.encode(plainBatch(0, 1))
       const failed = operator.transaction(async transaction => {
         await transaction.execute('LOCK TABLE messages IN EXCLUSIVE MODE')
-        const writing = sink.write(encoded, nobody, signal).catch((error: unknown) => error as DatabaseError)
+        const writing = sink.write(encoded, ignoreRefused, signal).catch((error: unknown) => error as DatabaseError)
         await postgres.restart()
         return await writing
       })
       await failed.catch(() => undefined)
-      expect(await sink.write(encoded, nobody, signal)).toMatchObject([{ received: 1 }])
+      expect(await sink.write(encoded, ignoreRefused, signal)).toMatchObject([{ received: 1 }])
     })
 
     test('a missing file of the server (58P01)', async () => {
       const sink = await open(await connect())
       const document = (offset: number) => batchOf(offset, offset + 1, [{ offset, documents: [{ format: 'engine', payload: {} }] }])
-      await sink.write(sink.encode(document(0)), nobody, signal)
+      await sink.write(sink.encode(document(0)), ignoreRefused, signal)
       const [file] = await operator.query<{ path: string }>(`SELECT pg_relation_filepath('formats.engine') AS path`)
       await operator.execute('CHECKPOINT')
       await operator.query(

@@ -15,7 +15,7 @@ import { batchOf, noonUs, plain, plainBatch } from '../batches.ts'
 import { options, storeOn } from './store.ts'
 
 const signal = new AbortController().signal
-const nobody = async () => undefined
+const ignoreRefused = async () => undefined
 const identity = { options, logs: [{ logName: 'messages', logId: 'id-1', writer: 'writer-1' }] }
 
 /** As docs/stores/postgres.md lists them. */
@@ -77,7 +77,7 @@ describeWithOwnPostgres('the start of a PostgreSQL sink', postgres => {
     await owner.transaction(async dump => {
       await dump.execute('LOCK TABLE sluice.messages_default IN ACCESS SHARE MODE')
       const sink = await withNumbers(openSink({ database, ...identity, onNotice: sentence => void notices.push(sentence) }))
-      await sink.write(sink.encode(plainBatch(0, 2)), nobody, signal)
+      await sink.write(sink.encode(plainBatch(0, 2)), ignoreRefused, signal)
       await sink.close()
     })
     expect(notices).toEqual([
@@ -112,7 +112,7 @@ describeWithOwnPostgres('the start of a PostgreSQL sink', postgres => {
 
     beforeEach(async () => {
       const sink = await withNumbers(openSink({ database: owner, ...identity }))
-      await sink.write(sink.encode(batchOf(0, 1, [document(0, 'engine')])), nobody, signal)
+      await sink.write(sink.encode(batchOf(0, 1, [document(0, 'engine')])), ignoreRefused, signal)
       await sink.close()
       await owner.execute(`DROP OWNED BY limited`).catch(() => owner.execute('CREATE ROLE limited LOGIN'))
       await owner.execute(grants('limited'))

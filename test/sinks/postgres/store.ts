@@ -55,7 +55,7 @@ export function storeOn(
   }
 }
 
-/** Everything of ours out of a database that is used again; the schema stays, since making it anew takes longer than most tests. */
+/** Empties a database that is used again; the schema stays, since creating it takes longer than most tests. */
 export async function emptyDatabase(database: Database): Promise<void> {
   const [found] = await database.query<{ made: boolean }>(`SELECT to_regclass('sluice.offsets') IS NOT NULL AS made`)
   if (found?.made !== true) return

@@ -15,7 +15,7 @@ import { options } from './store.ts'
 
 type PostgresSink = Awaited<ReturnType<typeof openSink>>
 const signal = new AbortController().signal
-const nobody = async () => undefined
+const ignoreRefused = async () => undefined
 
 describeWithPostgres('a store that was restored to an older state', postgres => {
   let url: string
@@ -23,7 +23,7 @@ describeWithPostgres('a store that was restored to an older state', postgres => 
   /** Connected to another database of the server, so that it can put another one in the place of the sink's. */
   let operator: Database
   let sink: PostgresSink
-  const write = (batch: RecordBatch) => sink.write(sink.encode(batch), nobody, signal)
+  const write = (batch: RecordBatch) => sink.write(sink.encode(batch), ignoreRefused, signal)
   const name = () => new URL(url).pathname.slice(1)
 
   beforeEach(async () => {
@@ -59,7 +59,7 @@ describeWithPostgres('a store that was restored to an older state', postgres => 
     const encoded = sink.encode(batch)
     for (;;) {
       try {
-        return await sink.write(encoded, nobody, signal)
+        return await sink.write(encoded, ignoreRefused, signal)
       } catch (error) {
         const errorClass = sink.classify(error)
         if (errorClass === 'fenced') return 'fenced'
