@@ -17,6 +17,13 @@ import { unstored } from '../requests/answers.ts'
 import { refuseFaults, textFault } from '../requests/text.ts'
 import type { Things } from '../things/store.ts'
 import { eTagOf, expectedVersions, isAmong, writtenOrThrow } from '../versions.ts'
+import type {
+  BootstrapConfig,
+  BootstrapConfigFields,
+  BootstrapConfigs,
+  BootstrapConfigUpdate,
+  FetchedBootstrapConfig,
+} from './bootstrap-configs.ts'
 import type { ExternalKeys, FailedFetches } from './external-keys.ts'
 import {
   acknowledgeSchema,
@@ -32,7 +39,6 @@ import {
   updateStateSchema,
   viewBootstrapConfigSchema,
 } from './schema.ts'
-import type { BootstrapConfig, BootstrapConfigFields, BootstrapConfigs, BootstrapConfigUpdate, FetchedBootstrapConfig } from './store.ts'
 
 const challenge = 'Thing realm="sluice"'
 const bootstrapConfigDecorator = 'bootstrapConfig'

@@ -109,6 +109,7 @@ export const said: readonly Word[] = [
     say: 'bootstrap config',
     only: /^control-plane\//,
     except: [
+      'control-plane/bootstrap/bootstrap-configs.ts config',
       'control-plane/bootstrap/routes.ts config',
       'control-plane/bootstrap/store.ts config',
       'control-plane/provisioning/options.ts configPath',
