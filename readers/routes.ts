@@ -66,7 +66,7 @@ const pageHeaders = Type.Object({
   'if-none-match': Type.Optional(
     Type.String({
       description: 'An earlier `ETag`: an unchanged page gets 304.',
-      examples: ['"bjQLnP-zepicpUTmu3gK"'],
+      examples: ['"bjQLnP-zepicpUTmu3gKLk-tYcVqA2mZr9EwXs0HdfI"'],
     }),
   ),
 })

@@ -1,4 +1,4 @@
-// The key with which readers sign their cursors. All readers of a platform share it, so that each accepts the cursors of the others.
+// The key of readers' cursors and ETags. All readers of a platform share it, so that each accepts those of the others.
 
 import { randomBytes, scryptSync } from 'node:crypto'
 import { Type } from 'typebox'
@@ -12,7 +12,7 @@ export const cursorKeyOption = Type.Optional(
     pattern: '^[A-Za-z0-9_-]{43}$',
     secret: true,
     allowed: '32 random bytes as 43 characters of base64url',
-    description: 'Signs cursors; the same for every reader. The default is derived from the first `control.token`.',
+    description: 'Key of cursors and ETags; the same for every reader. The default is derived from the first `control.token`.',
   }),
 )
 

@@ -60,7 +60,7 @@ async function serve(
   const { key, isShared } = cursorKeyOf({ cursorKey: options.reader.cursorKey, token: options.control.token })
   if (!isShared) {
     logger.warn(
-      'cursors and event ids of live streams are valid in this process only: other readers, and this one after a restart, reject them with 400; give every reader the same SVC_CONTROL_TOKEN or SVC_READER_CURSOR_KEY',
+      'cursors and event ids of live streams are valid in this process only: other readers, and this one after a restart, reject them with 400, and answer unchanged pages in full; give every reader the same SVC_CONTROL_TOKEN or SVC_READER_CURSOR_KEY',
     )
   }
   const metrics = openReaderMetrics(registry)

@@ -23,6 +23,9 @@ export interface ImageConfig {
   readonly Labels: Readonly<Record<string, string>>
 }
 
+/** Another one than by default, as Compose builds it for the owner of the secrets. */
+export const imageUser = '1000:1000'
+
 export interface BuiltImage {
   /** Of package.json, which it is labelled with. */
   readonly version: string
@@ -61,6 +64,8 @@ export async function buildImage(): Promise<BuiltImage> {
     'BASE=localhost/base',
     '--build-arg',
     `VERSION=${version}`,
+    '--build-arg',
+    `RUN_AS=${imageUser}`,
     '-f',
     'deploy/Dockerfile',
     '-t',

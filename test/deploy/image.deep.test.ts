@@ -10,7 +10,7 @@ import { missingBuildah } from '../servers/install/buildah.ts'
 import { describeWithKafka } from '../servers/kafka.ts'
 import { describeWithPostgres } from '../servers/postgres.ts'
 import { makeSite, publish, readUntil } from '../up/operator.ts'
-import { type BuiltImage, buildImage } from './built-image.ts'
+import { type BuiltImage, buildImage, imageUser } from './built-image.ts'
 
 const run = promisify(execFile)
 
@@ -35,7 +35,7 @@ describeUnlessMissing('the image', missingBuildah(), () => {
 
   test('says how it runs, and has at most 250 MB and no shell', async () => {
     expect(image.config).toMatchObject({
-      User: '65532:65532',
+      User: imageUser,
       Entrypoint: ['node', 'main.ts'],
       Cmd: ['--help'],
       StopSignal: 'SIGTERM',

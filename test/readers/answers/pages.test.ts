@@ -202,11 +202,7 @@ describe('conditional requests', () => {
         const { status, headers, text } = await ask(query, asked)
         const etag = headers.get('etag')!
         tags.add(etag)
-        expect([status, etag, headers.get('cache-control')]).toEqual([
-          200,
-          expect.stringMatching(/^"[0-9a-z]+(-[0-9a-z]+)?"$/),
-          'private, no-cache',
-        ])
+        expect([status, etag, headers.get('cache-control')]).toEqual([200, expect.stringMatching(/^"[\w-]{43}"$/), 'private, no-cache'])
         for (const given of [etag, `"other", W/${etag}`, '*']) {
           const again = await ask(query, { ...asked, 'if-none-match': given })
           expect([again.status, again.text]).toEqual([304, ''])
