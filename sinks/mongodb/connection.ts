@@ -1,5 +1,6 @@
 // The connection to a MongoDB database: the driver's client, and the one command for which the driver has no public method.
 
+import type { EventEmitter } from 'node:events'
 import type { Db, Document, MongoClientOptions } from 'mongodb'
 import { named } from '../../config/options/variable.ts'
 import { loginOf } from '../options.ts'
@@ -50,10 +51,9 @@ const connectingAtOnce = 4
 /** The server stops waiting for its members before the client stops waiting for the server. */
 const writeConcernShare = 0.8
 const closeMsMax = 1_000
+const driverFolder = 'mongodb/lib/cmap'
 /** How long a server may take, after a query's time is over, to answer that it took too long. */
 const answerMsMax = 2_000
-/** Longer than the driver's own time-out, which should come first if it comes. */
-const unansweredMs = 1_000
 
 /**
  * Loads the driver. The server need not be reachable: the driver connects when it is first needed, and reconnects whenever necessary.
@@ -69,10 +69,11 @@ export async function openConnection(options: ConnectionOptions, applicationName
   const [fault] = urlFaults(options.url)
   if (fault !== undefined) throw new SinkError('systemic', `${named('store.url', 'SVC_DOCUMENT_URL')}: ${fault.problem}`)
   const { MongoClient } = await import('mongodb')
-  const DocumentSequence = await loadDocumentSequence()
+  const { DocumentSequence, connectionType } = await loadInternals()
   function newClient(): InstanceType<typeof MongoClient> {
     try {
-      const made = new MongoClient(options.url, clientOptions(options, applicationName, tls))
+      const given = { ...clientOptions(options, applicationName, tls), connectionType }
+      const made = new MongoClient(options.url, given)
       // The pool and the topology emit errors that the operations throw as well.
       return made.on('error', () => undefined)
     } catch (error) {
@@ -95,10 +96,9 @@ export async function openConnection(options: ConnectionOptions, applicationName
   }
 
   const writeConcern = writeConcernOf(options)
-  const answerLimitMs = requestTimeoutOf(options) + unansweredMs
 
   function command(document: Document, signal?: AbortSignal): Promise<Document> {
-    return withAnswerLimit(answerLimitMs, signal, limited => client.db().command(document, { signal: limited }))
+    return client.db().command(document, signal === undefined ? {} : { signal })
   }
 
   return {
@@ -182,17 +182,51 @@ interface DocumentSequence {
   push(document: object, bytes: Uint8Array): void
 }
 
-/**
- * The driver uses this class for its own inserts and does not export it. Through its public methods, each row would have to be an object, which it
- * serializes, and it would interpret some keys of payloads (`_bsontype`).
- */
-async function loadDocumentSequence(): Promise<new (field: string) => DocumentSequence> {
-  const path = 'mongodb/lib/cmap/commands.js'
-  const commands = (await import(path)) as { DocumentSequence?: new (field: string) => DocumentSequence }
-  if (commands.DocumentSequence === undefined) {
+/** The driver's connection to a server, as far as it is used here. */
+interface DriverConnection extends EventEmitter {
+  readonly error: Error | null
+  /** Resolves when the socket has accepted the command. */
+  writeCommand(...given: unknown[]): Promise<void>
+}
+
+/** Classes that the driver does not export. */
+interface Internals {
+  /**
+   * The driver uses it for its own inserts. Through its public methods, each row would have to be an object, which it serializes, and it would
+   * interpret some keys of payloads (`_bsontype`).
+   */
+  readonly DocumentSequence: new (
+    field: string,
+  ) => DocumentSequence
+  /** An option of the driver's client that its types lack. */
+  readonly connectionType: new (
+    ...given: unknown[]
+  ) => DriverConnection
+}
+
+async function loadInternals(): Promise<Internals> {
+  const { DocumentSequence } = (await import(`${driverFolder}/commands.js`)) as Partial<Internals>
+  const { Connection: Base } = (await import(`${driverFolder}/connection.js`)) as { Connection?: Internals['connectionType'] }
+  if (DocumentSequence === undefined || Base?.prototype.writeCommand === undefined) {
     throw new SinkError('systemic', 'the installed version of the package mongodb is not the one in package.json: run npm ci')
   }
-  return commands.DocumentSequence
+  /**
+   * The driver waits forever for a closed socket to accept a command: if the server had stopped reading, and if the socket closes just before the command is
+   * written. If that happens to its search for the server, it never finds the server again.
+   */
+  class ClosingConnection extends Base {
+    override async writeCommand(...given: unknown[]): Promise<void> {
+      const closed = Promise.withResolvers<never>()
+      const onClose = (): void => closed.reject(this.error)
+      this.once('close', onClose)
+      try {
+        await Promise.race([super.writeCommand(...given), closed.promise])
+      } finally {
+        this.off('close', onClose)
+      }
+    }
+  }
+  return { DocumentSequence, connectionType: ClosingConnection }
 }
 
 /** The driver's message quotes the part of the URL that it cannot parse. */
@@ -203,26 +237,4 @@ function withoutSecrets(error: unknown, { url, password }: ConnectionOptions): s
     if (secret !== undefined && secret !== '') text = text.replaceAll(secret, '…')
   }
   return text
-}
-
-/**
- * Calls `request` with a signal that aborts with the caller's, or when the time is over.
- *
- * The driver's own time-out closes a socket on which nothing happens. That does not end a request that is not completely sent: if the server has
- * stopped reading, the driver waits forever for the closed socket to accept the rest.
- *
- * @throws SinkError (transient) when the time is over
- */
-async function withAnswerLimit<Answer>(
-  limitMs: number,
-  signal: AbortSignal | undefined,
-  request: (signal: AbortSignal) => Promise<Answer>,
-): Promise<Answer> {
-  const unanswered = new AbortController()
-  const timer = setTimeout(() => unanswered.abort(new SinkError('transient', `MongoDB has not answered for ${limitMs} ms`)), limitMs)
-  try {
-    return await request(signal === undefined ? unanswered.signal : AbortSignal.any([signal, unanswered.signal]))
-  } finally {
-    clearTimeout(timer)
-  }
 }
