@@ -42,8 +42,10 @@ export interface Strike {
   readonly inFlight: number
   /** Those that are in the writers themselves, by their metrics, which may be a second old. */
   readonly inWriters: number
-  /** Time from the fault until everything then in flight was settled; undefined if the next fault came earlier. */
+  /** Time from the fault until everything then in flight was settled; undefined if the next fault came earlier, or if the writers are stuck. */
   readonly recoveredMs: number | undefined
+  /** What the writers logged last, if they are stuck. */
+  readonly stuck?: string
 }
 
 export interface KillReport {
@@ -123,13 +125,26 @@ async function struck(site: Site, load: Load, kind: FaultKind, random: Random, f
     await fault.strike()
     await fault.end()
     // Sometimes the next fault comes before recovery.
-    let recoveredMs: number | undefined
-    if (!random.oneIn(4)) {
-      if (await site.untilStored(ends)) recoveredMs = Math.round(performance.now() - struckMs)
-      else faults.push(`not recovered: ${kind}, ${fault.detail}`)
+    if (random.oneIn(4)) return { kind, detail: fault.detail, inFlight, inWriters, recoveredMs: undefined }
+    if (await site.untilStored(ends)) {
+      return { kind, detail: fault.detail, inFlight, inWriters, recoveredMs: Math.round(performance.now() - struckMs) }
     }
-    return { kind, detail: fault.detail, inFlight, inWriters, recoveredMs }
+    const stuck = `not recovered: ${kind}, ${fault.detail}\n${lastLogged(site)}`
+    faults.push(stuck)
+    return { kind, detail: fault.detail, inFlight, inWriters, recoveredMs: undefined, stuck }
   }
+}
+
+const linesShown = 20
+
+/** Without dead letters, which the load contains. */
+function lastLogged({ writers }: Site): string {
+  return writers
+    .map((writer, place) => {
+      const lines = (writer?.printed() ?? '').split('\n').filter(line => !line.includes('messages dead-lettered'))
+      return [`writer ${place}:`, ...lines.slice(-linesShown)].join('\n')
+    })
+    .join('\n')
 }
 
 /** What is in flight: acknowledged by the log before the store was asked, and not settled in its answer; and in the writers, or the one in that place. */
@@ -145,8 +160,8 @@ async function look(site: Site, load: Load, place: number | undefined) {
   return { ends, inFlight, inWriters }
 }
 
-export function lineOf(nth: number, { kind, detail, inFlight, inWriters, recoveredMs }: Strike, atMs: number): string {
-  const recovered = recoveredMs === undefined ? 'the next one comes before it has recovered' : `recovered in ${recoveredMs} ms`
+export function lineOf(nth: number, { kind, detail, inFlight, inWriters, recoveredMs, stuck }: Strike, atMs: number): string {
+  const recovered = stuck ?? (recoveredMs === undefined ? 'the next one comes before it has recovered' : `recovered in ${recoveredMs} ms`)
   return `${String(nth).padStart(3)}  ${(atMs / 1000).toFixed(1)} s  ${kind} (${detail}): ${inFlight} in flight, ${inWriters} in writers; ${recovered}`
 }
 
