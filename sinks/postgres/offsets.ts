@@ -34,7 +34,7 @@ export interface Offsets {
   advance(transaction: Transaction, ranges: readonly Range[], counts: readonly MessageCounts[]): Promise<void>
   /** Both as steps that can be sent in advance. They fail (22012) if a partition's next offset is not the start of its range. */
   steps(ranges: readonly Range[], counts: readonly MessageCounts[]): Step[]
-  /** Called after a lock timed out: terminates the connections of this same writer that hold the partitions. Returns how many. */
+  /** Terminates the connections of this same writer that have held the partitions for longer than a lock is waited for. Returns how many. */
   endHolders(ranges: readonly Range[]): Promise<number>
 }
 

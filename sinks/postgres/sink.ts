@@ -1,6 +1,6 @@
 // The PostgreSQL sink: writes rows and offsets in one transaction, by the protocol in README.md.
 
-import { type Database, DatabaseError, type Step, type Transaction } from '../../database/database.ts'
+import { type Database, DatabaseError, queryCanceled, type Step, type Transaction } from '../../database/database.ts'
 import { partitionOf } from '../../transformers/log-partition.ts'
 import { Outcome, type Range, type RecordBatch, senmlFormat } from '../../transformers/record-batch.ts'
 import { countMessages } from '../counts.ts'
@@ -50,11 +50,14 @@ export async function openSink({ database, options, onNotice, logs }: PostgresSi
   let underWay: Promise<unknown> = Promise.resolve()
   let closed = false
 
-  /** A connection whose client is gone may hold the partitions for hours: this terminates such connections of the same writer. */
+  /**
+   * A connection whose client is gone may hold the partitions for hours: this terminates such connections of the same writer. In the middle of a COPY
+   * the server waits for the client's next data, and cancels nothing until they come.
+   */
   async function unheld(ranges: readonly Range[], cause: DatabaseError): Promise<DatabaseError> {
     const ended = database.kind === 'server' ? await offsets.endHolders(ranges) : 0
     return new DatabaseError(
-      `a lock timed out after ${options.lockTimeoutMs} ms (${cause.message}); terminated ${ended} of this writer's own connections, which held the batch's partitions`,
+      `the batch waited for too long (${cause.message}); terminated ${ended} of this writer's own connections, which held the batch's partitions for more than ${options.lockTimeoutMs} ms`,
       { sqlState: cause.sqlState, cause },
     )
   }
@@ -71,7 +74,7 @@ export async function openSink({ database, options, onNotice, logs }: PostgresSi
       } catch (error) {
         // The failure may come from stale cached formats. Partitions stay cached: a missing row of theirs has to fence the batch, not to be added again.
         formats.forget()
-        if (isAnswer(error, lockTimeout)) throw await unheld(kept, error)
+        if (isAnswer(error, lockTimeout) || isAnswer(error, queryCanceled)) throw await unheld(kept, error)
         if (attempt > 1 || encoded.tables.every(({ format }) => format === senmlFormat) || !isAnswer(error, missingTable)) throw error
       }
     }

@@ -1,6 +1,8 @@
 // A write that nobody waits for any more ends soon, and never becomes final after it has thrown; and what a half-open connection holds is freed.
 
 import { once } from 'node:events'
+import { Client } from 'pg'
+import { from as copyFrom } from 'pg-copy-streams'
 import { afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import type { Database } from '../../../database/database.ts'
 import { openServer } from '../../../database/server.ts'
@@ -201,6 +203,32 @@ describeWithOwnPostgres('an aborted write', postgres => {
     controller.abort()
     await writing
   })
+
+  // The server ends neither its statement nor its transaction in time: while it reads a COPY it only looks for the end of the connection.
+  test.each([
+    ['lock', 300, 60_000, '55P03'],
+    ['statement', 300, 300, '57014'],
+    ['statement', 1_000, 300, '57014'],
+  ])(
+    'a partition whose holder lost its client in the middle of a COPY continues after the %s timeout (%i and %i ms)',
+    async (_first, lockTimeoutMs, statementTimeoutMs, sqlState) => {
+      const sink = await open('no proxy', lockTimeoutMs, statementTimeoutMs)
+      await sink.write(sink.encode(plainBatch(0, 1)), ignoreRefused, never)
+      const holder = new Client({ connectionString: url, application_name: 'sluice writer-1/gone', statement_timeout: 200 })
+      const ended = once(holder, 'error')
+      await holder.connect()
+      cleanups.push(() => holder.end())
+      await holder.query('BEGIN; SELECT next_offset FROM sluice.offsets FOR UPDATE')
+      holder.query(copyFrom('COPY messages FROM STDIN')).on('error', () => undefined)
+      await until(`EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'sluice writer-1/gone' AND query LIKE 'COPY%')`)
+      const batch = sink.encode(plainBatch(1, 2))
+      const error = await sink.write(batch, ignoreRefused, never).catch((error: unknown) => error)
+      expect(error).toMatchObject({ sqlState })
+      expect(await writeAgain(sink, batch)).toMatchObject([{ stored: 1 }])
+      await ended
+      expect(await stored()).toBe(2)
+    },
+  )
 
   test("if the connection that creates a format's table is half-open, another worker creates it 5 s after the statement timeout", async () => {
     const statementTimeoutMs = 5_000
