@@ -5,14 +5,14 @@ import { connect } from 'node:net'
 import { expect, test } from 'vitest'
 import { firstOf, inDepth } from '../depth.ts'
 import { call, makeSite, publish, readAll } from './operator.ts'
-import { promptStop, startedFolder, startPlatform } from './platform.ts'
+import { startedFolder, startPlatform } from './platform.ts'
 
 const checkout = new URL('../..', import.meta.url).pathname
 
 /** The process that npm runs: the signal must reach it, and npm must pass on its exit code. */
 test.each(firstOf(['SIGTERM', 'SIGINT'] as const))('%s to npm start drains, exits with 0, and nothing published is lost', async signal => {
   await using folder = await startedFolder()
-  let platform = await startPlatform({ data: folder.path, npmStartIn: checkout, environment: promptStop })
+  let platform = await startPlatform({ data: folder.path, npmStartIn: checkout })
   const site = await makeSite(platform.url)
   const answers = await Promise.all(Array.from({ length: 50 }, (_, v) => publish(platform.url, site, [{ n: 'count', v }])))
   expect(new Set(answers.map(answer => answer.status))).toEqual(new Set([202]))
