@@ -1,54 +1,19 @@
 // Converts columns of the store to rows, and reads whole rows by their keys, so that only the rows of a page are read whole.
 
-import type { Row as Columns } from '../../sinks/cassandra/connection.ts'
-import type { DocumentRow, Row, SenmlRow } from '../reader.ts'
+import type { Row } from '../reader.ts'
+import { type Columns, documentRowOf, senmlRowOf } from '../table-rows.ts'
 import type { Ask } from './requests.ts'
 import { type ClusteringKey, compareKeys, keysTogether, type Source, selectRowsAt } from './select.ts'
 
 /** @param columns at least those that the caller uses */
 export function toRow(columns: Columns, { kind }: Pick<Source, 'kind'>, channel: string): Row {
-  return kind === 'senml' ? toSenmlRow(columns, channel) : toDocumentRow(columns, channel)
+  return kind === 'senml' ? senmlRowOf(columns, channel) : documentRowOf(columns, channel)
 }
 
 /** The key by which the table orders rows. */
 export function clusteringKeyOf(row: Row): ClusteringKey {
   const { position, index } = row
   return { time: row.kind === 'senml' ? BigInt(row.timeUs) : row.createdNs, position, index }
-}
-
-function toSenmlRow(columns: Columns, channel: string): SenmlRow {
-  return {
-    kind: 'senml',
-    channel,
-    subtopic: columns['subtopic'] as string,
-    publisher: columns['publisher'] as string,
-    protocol: columns['protocol'] as string,
-    position: columns['position'] as bigint,
-    index: columns['index'] as number,
-    name: columns['name'] as string,
-    unit: (columns['unit'] ?? undefined) as string | undefined,
-    timeUs: Number(columns['time_us']),
-    value: (columns['value'] ?? undefined) as number | undefined,
-    stringValue: (columns['string_value'] ?? undefined) as string | undefined,
-    boolValue: (columns['bool_value'] ?? undefined) as boolean | undefined,
-    dataValue: (columns['data_value'] ?? undefined) as Uint8Array | undefined,
-    sum: (columns['sum'] ?? undefined) as number | undefined,
-    updateTime: (columns['update_time'] ?? undefined) as number | undefined,
-  }
-}
-
-function toDocumentRow(columns: Columns, channel: string): DocumentRow {
-  return {
-    kind: 'document',
-    channel,
-    subtopic: columns['subtopic'] as string,
-    publisher: columns['publisher'] as string,
-    protocol: columns['protocol'] as string,
-    position: columns['position'] as bigint,
-    index: columns['index'] as number,
-    createdNs: columns['created'] as bigint,
-    payloadText: columns['payload'] as string,
-  }
 }
 
 /** The key of a row, and its partition. */

@@ -2,34 +2,8 @@
 
 import type { SqlRow } from '../../database/database.ts'
 import { meanOf, type Sum, totalOf } from '../groups.ts'
-import type { Aggregation, Bucket, DocumentRow, Row, SenmlRow } from '../reader.ts'
-
-interface RecordColumns extends SqlRow {
-  position: bigint
-  index: number
-  subtopic: string
-  publisher: string
-  protocol: string
-  name: string
-  unit: string | null
-  time_us: bigint
-  value: number | null
-  string_value: string | null
-  bool_value: boolean | null
-  data_value: Uint8Array | null
-  sum: number | null
-  update_time: number | null
-}
-
-interface DocumentColumns extends SqlRow {
-  position: bigint
-  index: number
-  subtopic: string
-  publisher: string
-  protocol: string
-  created: bigint
-  payload: string
-}
+import type { Aggregation, Bucket, Row } from '../reader.ts'
+import { documentRowOf, senmlRowOf } from '../table-rows.ts'
 
 /** From a server's rows or from a JSON text. */
 export interface BucketColumns extends SqlRow {
@@ -75,9 +49,7 @@ export interface SubtopicColumns extends SqlRow {
 
 /** Converts to SenML rows if no table is given, otherwise to documents. */
 export function toRows(found: readonly SqlRow[], table: string | undefined, channel: string): Row[] {
-  return table === undefined
-    ? found.map(row => toSenmlRow(row as RecordColumns, channel))
-    : found.map(row => toDocumentRow(row as DocumentColumns, channel))
+  return found.map(row => (table === undefined ? senmlRowOf(row, channel) : documentRowOf(row, channel)))
 }
 
 /** Converts a bucket of the channel. */
@@ -92,39 +64,4 @@ function valueOf(columns: BucketColumns & { count: number }, aggregation: Aggreg
   if (aggregation === 'sum') return totalOf(columns as Sum)
   if (aggregation === 'avg') return meanOf(columns as Required<typeof columns>)
   return columns.value!
-}
-
-function toSenmlRow(row: RecordColumns, channel: string): SenmlRow {
-  return {
-    kind: 'senml',
-    channel,
-    subtopic: row.subtopic,
-    publisher: row.publisher,
-    protocol: row.protocol,
-    position: row.position,
-    index: row.index,
-    name: row.name,
-    unit: row.unit ?? undefined,
-    timeUs: Number(row.time_us),
-    value: row.value ?? undefined,
-    stringValue: row.string_value ?? undefined,
-    boolValue: row.bool_value ?? undefined,
-    dataValue: row.data_value ?? undefined,
-    sum: row.sum ?? undefined,
-    updateTime: row.update_time ?? undefined,
-  }
-}
-
-function toDocumentRow(row: DocumentColumns, channel: string): DocumentRow {
-  return {
-    kind: 'document',
-    channel,
-    subtopic: row.subtopic,
-    publisher: row.publisher,
-    protocol: row.protocol,
-    position: row.position,
-    index: row.index,
-    createdNs: row.created,
-    payloadText: row.payload,
-  }
 }
