@@ -153,15 +153,10 @@ const quote = 0x22
 const objectEnd = 0x7d
 
 /**
- * A SenML record, with its keys always in the same order. Channel, Subtopic, Publisher, Protocol, Name and Time are always present, even if
- * empty; the others only if the record has them (0, false and "" are values).
+ * A row: keys always in the same order. Channel, Subtopic, Publisher, Protocol, Name and Time of a record are always present, even if empty; the others
+ * only if the record has them (0, false and "" are values). A document has Created in whole nanoseconds, and its payload in the canonical form.
  */
-export function recordJson(row: SenmlRow): string {
-  return rowsBytes([row]).toString()
-}
-
-/** A JSON document: Created in whole nanoseconds, the payload in its canonical form. */
-export function documentJson(row: DocumentRow): string {
+export function rowJson(row: Row): string {
   return rowsBytes([row]).toString()
 }
 

@@ -30,31 +30,13 @@ const names = {
 } as const
 type Key = keyof typeof names
 
-/** The keys as bytes, each with its surrounding punctuation. If there are two, the value is written after each. */
-export interface KeyParts {
-  readonly channel: Uint8Array
-  readonly subtopic: Uint8Array
-  readonly publisher: Uint8Array
-  readonly protocol: Uint8Array
-  readonly name: Uint8Array
-  readonly unit: Uint8Array
-  readonly time: Uint8Array
-  readonly updateTime: readonly Uint8Array[]
-  readonly value: Uint8Array
-  readonly stringValue: readonly Uint8Array[]
-  readonly true: readonly Uint8Array[]
-  readonly false: readonly Uint8Array[]
-  /** Includes the opening quote of the value. */
-  readonly dataValue: readonly Uint8Array[]
-  readonly sum: Uint8Array
-}
-
 /** The key as text; for `both` the one in capitals. */
 export function keyName(key: Key, keys: RecordKeys = 'capitals'): string {
   return names[key][keys === 'lower' ? 1 : 0]
 }
 
-function keyPartsOf(keys: RecordKeys): KeyParts {
+/** The keys as bytes, each with its surrounding punctuation. If there are two, the value is written after each. */
+function keyPartsOf(keys: RecordKeys) {
   const one = (key: Key, behind = ':'): Uint8Array => part(`${key === 'channel' ? '{' : ','}"${keyName(key, keys)}"${behind}`)
   const all = (key: Key, behind = ':'): Uint8Array[] =>
     keys === 'both' ? names[key].map(name => part(`,"${name}"${behind}`)) : [one(key, behind)]
@@ -71,10 +53,13 @@ function keyPartsOf(keys: RecordKeys): KeyParts {
     stringValue: all('stringValue'),
     true: all('boolValue', ':true'),
     false: all('boolValue', ':false'),
+    /** Includes the opening quote of the value. */
     dataValue: all('dataValue', ':"'),
     sum: one('sum'),
   }
 }
+
+export type KeyParts = ReturnType<typeof keyPartsOf>
 
 const parts = { capitals: keyPartsOf('capitals'), lower: keyPartsOf('lower'), both: keyPartsOf('both') }
 

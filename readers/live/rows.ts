@@ -4,7 +4,7 @@ import type { LiveMessage } from '../../pipeline/live/messages.ts'
 import { jsonText } from '../../transformers/json/json-text.ts'
 import { type DocumentColumns, type RecordBatch, type RecordColumns, ValueKind } from '../../transformers/record-batch.ts'
 import { type Json, parsePayload } from '../answers/payload-json.ts'
-import { documentJson, recordJson } from '../answers/record-json.ts'
+import { rowJson } from '../answers/record-json.ts'
 import { type DocumentRow, type Row, type SenmlRow, senmlFormat } from '../reader.ts'
 
 /** A row of a message, and its JSON, which is created once. */
@@ -44,20 +44,18 @@ function rowsOf({ batch, partition, offset }: LiveMessage): LiveRows {
 
   function rowAt(index: number): LiveRow {
     if (index < records.length) {
-      const row = senmlRow(batch, records, index, position)
-      return openRow(row, senmlFormat, () => recordJson(row))
+      return openRow(senmlRow(batch, records, index, position), senmlFormat)
     }
     const at = index - records.length
-    const row = documentRow(batch, documents, at, position)
-    return openRow(row, documents.format[at]!, () => documentJson(row))
+    return openRow(documentRow(batch, documents, at, position), documents.format[at]!)
   }
 
   return { at: index => (index < rowCount ? (rows[index] ??= rowAt(index)) : undefined) }
 }
 
-function openRow(row: Row, format: string, print: () => string): LiveRow {
+function openRow(row: Row, format: string): LiveRow {
   let text: string | undefined
-  return { row, format, json: () => (text ??= print()) }
+  return { row, format, json: () => (text ??= rowJson(row)) }
 }
 
 const payloads = new WeakMap<DocumentRow, Json>()

@@ -3,7 +3,7 @@
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { secondsText } from '../../../readers/answers/json-bytes.ts'
-import { bucketsJson, documentJson, linesBytes, recordJson, rowsBytes } from '../../../readers/answers/record-json.ts'
+import { bucketsJson, linesBytes, rowJson, rowsBytes } from '../../../readers/answers/record-json.ts'
 import type { RecordKeys } from '../../../readers/answers/record-keys.ts'
 import type { DocumentRow, SenmlRow } from '../../../readers/reader.ts'
 import { bare, type FullRecord, full, origin, pageText, rowsText } from './page-text.ts'
@@ -11,7 +11,7 @@ import { bare, type FullRecord, full, origin, pageText, rowsText } from './page-
 const head = '{"Channel":"c","Subtopic":"","Publisher":"p","Protocol":"http","Name":"n"'
 
 test('a record has its keys in a fixed order', () => {
-  expect(recordJson(full)).toBe(
+  expect(rowJson(full)).toBe(
     `${head},"Unit":"Cel","Time":1600000000,"UpdateTime":30,"Value":21.5,"StringValue":"s","BoolValue":true,"DataValue":"_-8","Sum":4}`,
   )
 })
@@ -55,7 +55,7 @@ test('documents and buckets have their keys in lower case as well', () => {
 })
 
 test('missing values are left out', () => {
-  expect(recordJson(bare)).toBe(`${head},"Time":1600000000}`)
+  expect(rowJson(bare)).toBe(`${head},"Time":1600000000}`)
 })
 
 test('0, false and the empty text are not missing', () => {
@@ -69,19 +69,19 @@ test('0, false and the empty text are not missing', () => {
     dataValue: new Uint8Array(),
     sum: 0,
   }
-  expect(recordJson(empty)).toBe(
+  expect(rowJson(empty)).toBe(
     `${head},"Unit":"","Time":1600000000,"UpdateTime":0,"Value":0,"StringValue":"","BoolValue":false,"DataValue":"","Sum":0}`,
   )
 })
 
 test('text is escaped: nothing that a device sends can break out', () => {
-  const text = recordJson({ ...bare, subtopic: 'a"b', name: '\\"},{', stringValue: '\u2028\n\u0000"' })
+  const text = rowJson({ ...bare, subtopic: 'a"b', name: '\\"},{', stringValue: '\u2028\n\u0000"' })
   expect(JSON.parse(text)).toMatchObject({ Subtopic: 'a"b', Name: '\\"},{', StringValue: '\u2028\n\u0000"' })
 })
 
 test("only the data's own view of its buffer is printed", () => {
   const view = new Uint8Array([1, 2, 3, 4]).subarray(1, 3)
-  expect(recordJson({ ...bare, dataValue: view })).toContain('"DataValue":"AgM"')
+  expect(rowJson({ ...bare, dataValue: view })).toContain('"DataValue":"AgM"')
 })
 
 const times: [timeUs: number, text: string][] = [
@@ -128,7 +128,7 @@ const numbers: [value: number, text: string][] = [
 ]
 
 test.each(numbers)('the value %d is printed as %s', (value, text) => {
-  expect(recordJson({ ...bare, value })).toBe(`${head},"Time":1600000000,"Value":${text}}`)
+  expect(rowJson({ ...bare, value })).toBe(`${head},"Time":1600000000,"Value":${text}}`)
 })
 
 const document: DocumentRow = {
@@ -139,7 +139,7 @@ const document: DocumentRow = {
 }
 
 test('a document has its keys in a fixed order, every digit of Created, and its payload sorted', () => {
-  expect(documentJson(document)).toBe(
+  expect(rowJson(document)).toBe(
     '{"Channel":"c","Subtopic":"","Publisher":"p","Protocol":"http","Created":1638310819123456789,"Payload":{"a":{"c":[],"d":2},"b":1}}',
   )
 })
@@ -147,7 +147,7 @@ test('a document has its keys in a fixed order, every digit of Created, and its 
 test('a page describes its request, and its records follow in order', () => {
   const rows = [bare, { ...bare, name: 'm' }]
   expect(pageText({ total: { total: 7, isExact: true }, offset: 3, limit: 2, format: 'messages' }, rows)).toBe(
-    `{"total":7,"offset":3,"limit":2,"format":"messages","messages":[${recordJson(bare)},${recordJson({ ...bare, name: 'm' })}]}`,
+    `{"total":7,"offset":3,"limit":2,"format":"messages","messages":[${rowJson(bare)},${rowJson({ ...bare, name: 'm' })}]}`,
   )
 })
 
@@ -162,7 +162,7 @@ test('each row names its origin', () => {
     bare,
   ]
   const text = pageText({ total: { total: 7, isExact: true }, offset: 0, limit: 10, format: 'messages' }, rows)
-  expect(text).toContain(`[${rows.map(row => recordJson(row)).join(',')}]`)
+  expect(text).toContain(`[${rows.map(rowJson).join(',')}]`)
 })
 
 test('an empty page is a page', () => {
