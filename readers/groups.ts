@@ -1,7 +1,18 @@
 // Groups rows in this process, for stores that cannot do it: the newest row of each series, and aggregations by interval.
 
 import { hash } from 'node:crypto'
-import { type AggregateQuery, type Aggregation, type Bucket, type Grouped, QueryTooLargeError, type Row, type SenmlRow } from './reader.ts'
+import {
+  type AggregateQuery,
+  type Aggregation,
+  type Bucket,
+  type Grouped,
+  isBehind,
+  keyOf,
+  type PageQuery,
+  QueryTooLargeError,
+  type Row,
+  type SenmlRow,
+} from './reader.ts'
 
 /** Maximum groups of one query; more throw QueryTooLargeError. */
 export const groupsMax = 100_000
@@ -65,6 +76,13 @@ export async function firstOfEach(rows: AsyncIterable<Row>): Promise<Row[]> {
     first.set(key, row)
   }
   return [...first.values()]
+}
+
+/** @param rows all rows, newest first */
+export function pageOfRows(rows: readonly Row[], { direction, after, offset, limit }: PageQuery): Row[] {
+  const ordered = direction === 'desc' ? rows : rows.toReversed()
+  const behind = after === undefined ? ordered : ordered.filter(row => isBehind(keyOf(row), after, direction))
+  return behind.slice(offset, offset + limit)
 }
 
 /**

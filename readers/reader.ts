@@ -226,3 +226,16 @@ export function timeNsOf(row: Row): bigint {
 export function keyOf(row: Row): RowKey {
   return { timeNs: timeNsOf(row), position: row.position, index: row.index }
 }
+
+/** The total order: negative if the first key comes before the other. */
+export function compareKeys(one: RowKey, other: RowKey): number {
+  if (one.timeNs !== other.timeNs) return one.timeNs < other.timeNs ? -1 : 1
+  if (one.position !== other.position) return one.position < other.position ? -1 : 1
+  return one.index - other.index
+}
+
+/** True if a key comes after another one, in the direction. */
+export function isBehind(key: RowKey, after: RowKey, direction: Direction): boolean {
+  const order = compareKeys(key, after)
+  return direction === 'desc' ? order < 0 : order > 0
+}

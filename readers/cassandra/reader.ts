@@ -2,11 +2,10 @@
 
 import type { Connection } from '../../sinks/cassandra/connection.ts'
 import { formatsOf, type Seen, seeRows } from '../formats.ts'
-import { aggregateRows, firstOfEach } from '../groups.ts'
+import { aggregateRows, firstOfEach, pageOfRows } from '../groups.ts'
 import {
   type AggregateQuery,
   type Bucket,
-  type Direction,
   type Filter,
   type FoundFormat,
   type Grouped,
@@ -21,18 +20,8 @@ import {
 import type { ReaderStoreOptions } from './options.ts'
 import { openPages, openTables, type PageLimits, type RowsOfDay } from './pages.ts'
 import { type Ask, withRequests } from './requests.ts'
-import { clusteringKeyOf, type FoundKey, wholeRows } from './rows.ts'
-import {
-  compareKeys,
-  firstDayOfAll,
-  isStorable,
-  keyRangeOf,
-  type Source,
-  selectDayBefore,
-  selectFormats,
-  selectRows,
-  sourceOf,
-} from './select.ts'
+import { type FoundKey, wholeRows } from './rows.ts'
+import { firstDayOfAll, isStorable, keyRangeOf, type Source, selectDayBefore, selectFormats, selectRows, sourceOf } from './select.ts'
 
 /** The components of a reader. */
 export interface CassandraReaderParts {
@@ -119,14 +108,11 @@ export function openCassandraReader(
 
     latest: (query, signal) =>
       within<Grouped<Row>>(query, signal, { groups: [], total: 0 }, async (ask, source) => {
-        const { direction, after, offset, limit } = query
         const series = ['publisher', 'subtopic', ...(source.kind === 'senml' ? ['name'] : [])]
         const days = new WeakMap<Row, number>()
         const pages = pagesOf(ask, source, query, { columns: [...source.key, ...series] })
         const newest = await firstOfEach(eachOf(pages, (row, day) => void days.set(row, day)))
-        const ordered = direction === 'desc' ? newest : newest.toReversed()
-        const behind = after === undefined ? ordered : ordered.filter(row => isBehind(row, after, direction, source))
-        const page = behind.slice(offset, offset + limit).map(row => ({ day: days.get(row)!, row }))
+        const page = pageOfRows(newest, query).map(row => ({ day: days.get(row)!, row }))
         const groups = await wholeRows(ask, source, page)
         return { groups, total: newest.length }
       }),
@@ -173,10 +159,4 @@ async function* eachOf(pages: AsyncIterable<RowsOfDay>, met?: (row: Row, day: nu
       yield row
     }
   }
-}
-
-function isBehind(row: Row, after: RowKey, direction: Direction, { unitNs }: Source): boolean {
-  const key = { time: after.timeNs / unitNs, position: after.position, index: after.index }
-  const order = compareKeys(clusteringKeyOf(row), key)
-  return direction === 'desc' ? order < 0 : order > 0
 }

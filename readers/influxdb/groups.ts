@@ -10,6 +10,8 @@ import {
   type FormatsQuery,
   type FoundFormat,
   type Grouped,
+  isBehind,
+  keyOf,
   type PageQuery,
   type Row,
   type SenmlRow,
@@ -18,7 +20,7 @@ import {
 } from '../reader.ts'
 import { firstIn, microsecondOfLine, readPage, rowsAround, rowsIn, tagsOfLine } from './page.ts'
 import type { Session } from './requests.ts'
-import { isBehind, rowOrder } from './rows.ts'
+import { rowOrder } from './rows.ts'
 import {
   type Finder,
   measurementOf,
@@ -57,7 +59,7 @@ export async function newestRows(session: Session, query: PageQuery, search: Sea
   const doubtful = afterUs === undefined ? 0 : ordered.filter(({ us }) => us === afterUs).length
   const lastUs = ordered[Math.min(ordered.length, offset + limit + doubtful) - 1]!.us
   const shown = ordered.slice(first, ordered.findLastIndex(({ us }) => us === lastUs) + 1)
-  const rows = (await rowsOfSeries(session, query, shown)).filter(row => after === undefined || isBehind(row, after, direction))
+  const rows = (await rowsOfSeries(session, query, shown)).filter(row => after === undefined || isBehind(keyOf(row), after, direction))
   return { groups: rows.sort(rowOrder(direction)).slice(offset - first, offset - first + limit), total: series.size }
 }
 
@@ -65,7 +67,7 @@ export async function newestRows(session: Session, query: PageQuery, search: Sea
 async function newestOfEach(session: Session, query: PageQuery, search: Search): Promise<Map<string, Newest>> {
   const series = new Map<string, Newest>()
   const note = (us: number, publisher: string, subtopic: string, name: string): void => {
-    const key = keyOf(publisher, subtopic, name)
+    const key = seriesKey(publisher, subtopic, name)
     const known = series.get(key)
     if (known !== undefined) {
       if (us > known.us) known.us = us
@@ -101,7 +103,7 @@ async function newestOfEach(session: Session, query: PageQuery, search: Search):
   return series
 }
 
-function keyOf(publisher: string, subtopic: string, name: string): string {
+function seriesKey(publisher: string, subtopic: string, name: string): string {
   return JSON.stringify([publisher, subtopic, name])
 }
 
@@ -121,7 +123,7 @@ async function rowsOfSeries(session: Session, query: PageQuery, shown: readonly 
   const order = rowOrder('desc')
   for await (const rows of pieces) {
     for (const row of rows) {
-      const key = keyOf(row.publisher, row.subtopic, row.kind === 'senml' ? row.name : '')
+      const key = seriesKey(row.publisher, row.subtopic, row.kind === 'senml' ? row.name : '')
       const known = newest.get(key)
       if (wanted.get(key) === microsecondOf(timeNsOf(row)) && (known === undefined || order(row, known) < 0)) newest.set(key, row)
     }

@@ -2,9 +2,9 @@
 
 import { cell, type Row as Line, nsOf } from '../../sinks/influxdb/connection.ts'
 import { matcherOf } from '../matching.ts'
-import { type Direction, type Filter, type PageQuery, type Row, type RowKey, senmlFormat } from '../reader.ts'
+import { type Direction, type Filter, isBehind, keyOf, type PageQuery, type Row, type RowKey, senmlFormat } from '../reader.ts'
 import type { Session } from './requests.ts'
-import { firstRows, isBehind, openPoints } from './rows.ts'
+import { firstRows, openPoints } from './rows.ts'
 import {
   everyPoint,
   nanosecondsOf,
@@ -49,7 +49,7 @@ export async function readPage(session: Session, query: PageQuery): Promise<Row[
 async function pageBehind(session: Session, query: PageQuery, after: RowKey, search: Search): Promise<Row[]> {
   const { direction, limit } = query
   const us = microsecondOf(after.timeNs)
-  const isPage = (row: Row): boolean => isBehind(row, after, direction)
+  const isPage = (row: Row): boolean => isBehind(keyOf(row), after, direction)
   const span = fromOn(boundsOf(query).all, us, direction)
   if (!search.isExact) return await findRows(session, query, search, span, { passed: 0, limit }, isPage)
   const times = await findTimes(session, query, search, behind(span, us, direction), limit)

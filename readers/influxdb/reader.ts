@@ -1,7 +1,7 @@
 // The reader of an InfluxDB store: runs each query within one time limit.
 
 import type { Connection } from '../../sinks/influxdb/connection.ts'
-import { aggregateRows, firstOfEach } from '../groups.ts'
+import { aggregateRows, firstOfEach, pageOfRows } from '../groups.ts'
 import { rowsOf } from '../paging.ts'
 import {
   type AggregateQuery,
@@ -17,7 +17,6 @@ import { bucketsOf, findFormats, newestRows } from './groups.ts'
 import type { ReaderStoreOptions } from './options.ts'
 import { countRows, readPage } from './page.ts'
 import { type Session, withSession } from './requests.ts'
-import { isBehind, rowOrder } from './rows.ts'
 import { everyNumber, everyPoint, searchOf, selectNothing } from './select.ts'
 import { openDensities } from './windows.ts'
 
@@ -53,7 +52,8 @@ export function openInfluxdbReader({ connection, options: { queryTimeoutMs }, li
         const search = searchOf(query)
         if (search.finders.length === 0) return nothing
         if (search.isExact) return await newestRows(session, query, search)
-        return pageOfGroups(await firstOfEach(allRows(session, query)), query)
+        const newest = await firstOfEach(allRows(session, query))
+        return { groups: pageOfRows(newest, query), total: newest.length }
       }),
 
     aggregate: (query: AggregateQuery, signal) =>
@@ -74,9 +74,4 @@ export function openInfluxdbReader({ connection, options: { queryTimeoutMs }, li
       }),
     close: async () => undefined,
   }
-}
-
-function pageOfGroups(newest: readonly Row[], { direction, after, offset, limit }: PageQuery): Grouped<Row> {
-  const behind = newest.filter(row => after === undefined || isBehind(row, after, direction)).sort(rowOrder(direction))
-  return { groups: behind.slice(offset, offset + limit), total: newest.length }
 }

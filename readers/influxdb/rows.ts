@@ -12,7 +12,7 @@ import {
   unescaped,
 } from '../../sinks/influxdb/connection.ts'
 import { unflatten } from '../../transformers/json/unflatten.ts'
-import { type Direction, type DocumentRow, type Filter, keyOf, type Row, type RowKey, type SenmlRow, senmlFormat } from '../reader.ts'
+import { compareKeys, type Direction, type DocumentRow, type Filter, keyOf, type Row, type SenmlRow, senmlFormat } from '../reader.ts'
 import type { RowResult } from './select.ts'
 import { microsecondOf } from './windows.ts'
 
@@ -193,14 +193,8 @@ export function rowOrder(direction: Direction): (one: Row, other: Row) => number
       if (one.position !== other.position) return one.position < other.position ? -sign : sign
       return sign * (one.index - other.index)
     }
-    return sign * compare(keyOf(one), keyOf(other))
+    return sign * compareKeys(keyOf(one), keyOf(other))
   }
-}
-
-/** True if a row comes after the key, in the direction. */
-export function isBehind(row: Row, key: RowKey, direction: Direction): boolean {
-  const order = compare(keyOf(row), key)
-  return direction === 'desc' ? order < 0 : order > 0
 }
 
 /** How many rows more than needed are collected before the last ones are dropped. */
@@ -220,10 +214,4 @@ export async function firstRows(
     if (rows.length > max + spareRows) rows.sort(order).length = max
   }
   return rows.sort(order).slice(0, max)
-}
-
-function compare(one: RowKey, other: RowKey): number {
-  if (one.timeNs !== other.timeNs) return one.timeNs < other.timeNs ? -1 : 1
-  if (one.position !== other.position) return one.position < other.position ? -1 : 1
-  return one.index - other.index
 }

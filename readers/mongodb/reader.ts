@@ -8,7 +8,7 @@ import { type FormatEntry, formatsCollection } from '../../sinks/mongodb/registr
 import { readVersion } from '../../sinks/mongodb/schema.ts'
 import { SinkError } from '../../sinks/sink-error.ts'
 import { formatsOf, type Seen, seeRows } from '../formats.ts'
-import { aggregateRows, firstOfEach } from '../groups.ts'
+import { aggregateRows, firstOfEach, pageOfRows } from '../groups.ts'
 import {
   type AggregateQuery,
   type Bucket,
@@ -128,7 +128,7 @@ export function openMongodbReader({ connection, options: { queryTimeoutMs }, gra
       ask<Grouped<Row>>(query, signal, { groups: [], total: 0 }, async (source, conditions) => {
         const sort = orderOf('desc', timeFieldOf(query.format))
         const newest = await firstOfEach(seriesRows(source, query, { conditions, sort, projection: seriesFields(query) }))
-        const keys = pageOfKeys(newest, query)
+        const keys = pageOfRows(newest, query).map(keyOf)
         if (keys.length === 0) return { groups: [], total: newest.length }
         const rows = await matchedPage(source, { ...query, payload: [] }, { conditions: rowsWith(query.channel, keys) }, 0, keys.length)
         return { groups: inOrderOf(keys, rows), total: newest.length }
@@ -158,19 +158,6 @@ export function openMongodbReader({ connection, options: { queryTimeoutMs }, gra
   }
 }
 
-/**
- * The keys of the rows of a page, in its order.
- *
- * @param rows newest first
- */
-function pageOfKeys(rows: readonly Row[], { direction, after, offset, limit }: PageQuery): RowKey[] {
-  const keys = rows.map(keyOf)
-  if (direction === 'asc') keys.reverse()
-  const sign = direction === 'desc' ? -1 : 1
-  const behind = after === undefined ? keys : keys.filter(key => sign * compareKeys(key, after) > 0)
-  return behind.slice(offset, offset + limit)
-}
-
 /** The rows in the order of their keys, without rows that were deleted meanwhile. */
 function inOrderOf(keys: readonly RowKey[], rows: readonly Row[]): Row[] {
   const byId = new Map(rows.map(row => [idTextOf(row), row]))
@@ -179,13 +166,6 @@ function inOrderOf(keys: readonly RowKey[], rows: readonly Row[]): Row[] {
 
 function idTextOf({ position, index }: Pick<RowKey, 'position' | 'index'>): string {
   return `${position} ${index}`
-}
-
-/** Orders keys, older ones first. */
-function compareKeys(one: RowKey, other: RowKey): number {
-  if (one.timeNs !== other.timeNs) return one.timeNs < other.timeNs ? -1 : 1
-  if (one.position !== other.position) return one.position < other.position ? -1 : 1
-  return one.index - other.index
 }
 
 const denied = 13

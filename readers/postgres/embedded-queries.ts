@@ -13,6 +13,7 @@ import {
   type Direction,
   type Filter,
   type Grouped,
+  isBehind,
   type PageQuery,
   QueryTooLargeError,
   type Row,
@@ -273,15 +274,9 @@ export function mergeSeries({ direction, after, offset, limit }: PageQuery, unit
     page() {
       const keys = [...newest.values()]
       if (direction === 'asc') keys.reverse()
-      const isBehind = (key: RowKey): boolean => (direction === 'desc' ? isNewer(after!, key) : isNewer(key, after!))
-      const first = after === undefined ? 0 : keys.findIndex(isBehind)
+      const first = after === undefined ? 0 : keys.findIndex(key => isBehind(key, after, direction))
       return first < 0 ? [] : keys.slice(first + offset, first + offset + limit)
     },
     total: () => newest.size,
   }
-}
-
-function isNewer(one: RowKey, other: RowKey): boolean {
-  if (one.timeNs !== other.timeNs) return one.timeNs > other.timeNs
-  return one.position === other.position ? one.index > other.index : one.position > other.position
 }

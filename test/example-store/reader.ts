@@ -1,17 +1,16 @@
 // The reader of the example store. The file has no queries: rows are filtered, ordered and grouped by the code that readers share.
 
-import { aggregateRows, byBytes, firstOfEach } from '../../readers/groups.ts'
+import { aggregateRows, byBytes, firstOfEach, pageOfRows } from '../../readers/groups.ts'
 import { matcherOf } from '../../readers/matching.ts'
 import {
+  compareKeys,
   type Filter,
   type FormatsQuery,
   type FoundFormat,
   keyOf,
   noFilters,
-  type PageQuery,
   type Reader,
   type Row,
-  type RowKey,
   timeNsOf,
 } from '../../readers/reader.ts'
 import { unitsDown } from '../../readers/request/time-range.ts'
@@ -39,12 +38,12 @@ export function openFileReader(file: FileStore): Reader {
   return {
     async read(query, signal) {
       signal.throwIfAborted()
-      return pageOf(rowsOf(query), query)
+      return pageOfRows(rowsOf(query), query)
     },
     count: async (filter, max) => Math.min(rowsOf(filter).length, max + 1),
     async latest(query) {
       const newest = await firstOfEach(each(rowsOf(query)))
-      return { groups: pageOf(newest, query), total: newest.length }
+      return { groups: pageOfRows(newest, query), total: newest.length }
     },
     aggregate: async query => await aggregateRows(each(rowsOf(query)), query),
     async formats(query, signal) {
@@ -56,20 +55,6 @@ export function openFileReader(file: FileStore): Reader {
     check: async () => undefined,
     close: async () => undefined,
   }
-}
-
-/** A page of rows that are sorted newest first. */
-function pageOf(rows: readonly Row[], { direction, after, offset, limit }: PageQuery): Row[] {
-  const ordered = direction === 'desc' ? rows : rows.toReversed()
-  const sign = direction === 'desc' ? -1 : 1
-  const behind = after === undefined ? ordered : ordered.filter(row => sign * compareKeys(keyOf(row), after) > 0)
-  return behind.slice(offset, offset + limit)
-}
-
-function compareKeys(one: RowKey, other: RowKey): number {
-  if (one.timeNs !== other.timeNs) return one.timeNs < other.timeNs ? -1 : 1
-  if (one.position !== other.position) return one.position < other.position ? -1 : 1
-  return one.index - other.index
 }
 
 function rowOf({ format, position, index, channel, subtopic, publisher, protocol, timeUs, ...row }: FileRow): Row {
