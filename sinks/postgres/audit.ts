@@ -4,7 +4,7 @@
 // comparison. The embedded database runs one transaction at a time and has to serve others, so it is queried by small ranges, each of which reads its
 // tables: good enough for the sizes it is made for.
 
-import type { Database, Queries } from '../../database/database.ts'
+import type { Database } from '../../database/database.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
 import type { AuditedLog, AuditedMessage, AuditedPartition, StoreAudit, Whereabouts } from '../audit.ts'
 import { packedPosition } from '../sink.ts'
@@ -107,67 +107,28 @@ function messagesSql(tables: readonly string[], from: bigint, to: bigint): strin
 
 /** Yields page after page from one transaction, which ends with the last page or when the caller stops. */
 async function* byCursor(database: Database, sql: string): AsyncGenerator<AuditedMessage> {
-  const pages = openHandover<MessageRow[]>()
+  const { readable, writable } = new TransformStream<MessageRow[], MessageRow[]>()
+  const pages = writable.getWriter()
   const reading = database.transaction(async transaction => {
     await transaction.execute(`DECLARE audited NO SCROLL CURSOR FOR ${sql}`)
     for (;;) {
-      const rows = await fetchPage(transaction)
-      if (rows.length === 0 || !(await pages.give(rows))) return
+      const rows = await transaction.query<MessageRow>(`FETCH ${pageRows} FROM audited`)
+      if (rows.length === 0) return
+      // Rejects if the caller has stopped.
+      await pages.write(rows)
     }
   })
-  reading.then(pages.end, pages.fail)
+  const ended = reading
+    .then(
+      () => pages.close(),
+      error => pages.abort(error),
+    )
+    // The caller has stopped, so there is nothing to close.
+    .catch(() => undefined)
   try {
-    for await (const rows of pages.taken) yield* rows.map(messageOf)
+    for await (const rows of readable) yield* rows.map(messageOf)
   } finally {
-    pages.stop()
-    await reading
-  }
-}
-
-function fetchPage(transaction: Queries): Promise<MessageRow[]> {
-  return transaction.query<MessageRow>(`FETCH ${pageRows} FROM audited`)
-}
-
-interface Handover<Item> {
-  /** Resolves when the consumer has processed the item and asks for the next; false if it has stopped. */
-  readonly give: (item: Item) => Promise<boolean>
-  readonly end: () => void
-  readonly fail: (reason: unknown) => void
-  readonly stop: () => void
-  readonly taken: AsyncIterable<Item>
-}
-
-/** Hands items one at a time from a producer inside a transaction to a consumer outside of it. */
-function openHandover<Item>(): Handover<Item> {
-  let offered = Promise.withResolvers<{ item: Item } | undefined>()
-  let asked = Promise.withResolvers<boolean>()
-  return {
-    give(item) {
-      const answer = asked.promise
-      offered.resolve({ item })
-      return answer
-    },
-    end: () => offered.resolve(undefined),
-    fail(reason) {
-      const last = offered
-      last.reject(reason)
-      // The consumer may have stopped, and then does not handle a rejection.
-      last.promise.catch(() => undefined)
-    },
-    stop: () => asked.resolve(false),
-    taken: {
-      async *[Symbol.asyncIterator]() {
-        for (;;) {
-          const given = await offered.promise
-          if (given === undefined) return
-          offered = Promise.withResolvers()
-          yield given.item
-          const before = asked
-          asked = Promise.withResolvers()
-          before.resolve(true)
-        }
-      },
-    },
+    await ended
   }
 }
 
