@@ -1,4 +1,4 @@
-// The audit for stores that have no index by position: it scans all rows and counts them.
+// The audit for stores that do not return rows in the order of positions: it scans them and counts them.
 //
 // Rows are counted into arrays that cover one slice of the requested offsets. One scan covers several partitions if they fit into a slice together; a
 // range of several slices takes one scan for each.
@@ -16,11 +16,17 @@ const offsetMask = 0xfff_ffff_ffffn
 /** @param position packed */
 export type AddRow = (position: bigint, index: number) => void
 
+/** Packed positions, both included. */
+export interface ScannedRange {
+  readonly first: bigint
+  readonly last: bigint
+}
+
 /** What the store provides. Every method throws the errors of the store's driver. */
 export interface ScannedRows {
   logs(): Promise<readonly RegisteredLog[]>
-  /** Calls `add` for every row of the store, in any order. */
-  scan(add: AddRow): Promise<void>
+  /** Calls `add` for every row in these ranges, in any order. A store without an index by position scans all its rows. */
+  scan(add: AddRow, ranges: readonly ScannedRange[]): Promise<void>
   /** The offsets in `[from, to)` of messages that were stored by a replay. */
   replayed(log: number, partition: number, from: number, to: number): Promise<ReadonlySet<number>>
   readonly rowsOf: StoreAudit['rowsOf']
@@ -41,6 +47,7 @@ export function openScanAudit(rows: ScannedRows): StoreAudit {
     ahead.clear()
     const counts = new RowCounts(range.from, range.to)
     const byPartition = new Map([[packedPosition(log, range.partition, 0), counts]])
+    const ranges = [scannedRange(log, range)]
     const next = new Map<string, RowCounts>()
     let left = sliceOffsets - (range.to - range.from)
     for (const other of after) {
@@ -49,30 +56,32 @@ export function openScanAudit(rows: ScannedRows): StoreAudit {
       if (left < 0 || byPartition.has(first)) break
       const others = new RowCounts(other.from, other.to)
       byPartition.set(first, others)
+      ranges.push(scannedRange(log, other))
       next.set(nameOf(log, other), others)
     }
     await rows.scan((position, index) => {
       const counted = byPartition.get(position & ~offsetMask)
       const offset = Number(position & offsetMask)
       if (counted?.covers(offset) === true) counted.add(offset, index)
-    })
+    }, ranges)
     // Only after the scan: counts of a scan that is running or has failed are incomplete.
     for (const [name, counted] of next) ahead.set(name, counted)
     return counts
   }
 
   return {
-    logs: async () => (await rows.logs()).map(withoutPositions),
+    logs: async () => (await rows.logs()).map((log): AuditedLog => ({ ...log, partitions: new Map() })),
     rowsOf: (...of) => rows.rowsOf(...of),
     ...(rows.statementOf === undefined ? {} : { statementOf: rows.statementOf }),
     async hasRows(log) {
       let found = false
-      await rows.scan(position => (found ||= Number(position >> 56n) === log))
+      const all = { first: packedPosition(log, 0, 0), last: packedPosition(log, limits.partition, limits.offset) }
+      await rows.scan(position => (found ||= Number(position >> 56n) === log), [all])
       return found
     },
     async *messages(log, partition, from, to, after = []): AsyncGenerator<AuditedMessage> {
       if (log > limits.log || partition > limits.partition) return
-      const end = Math.min(to, limits.offset)
+      const end = Math.min(to, limits.offset + 1)
       for (let start = from; start < end; start += sliceOffsets) {
         const stop = Math.min(start + sliceOffsets, end)
         const counts = await countRows(log, { partition, from: start, to: stop }, stop === end ? after : [])
@@ -86,9 +95,8 @@ export function openScanAudit(rows: ScannedRows): StoreAudit {
   }
 }
 
-/** A log of a store that keeps no positions. */
-export function withoutPositions(log: RegisteredLog): AuditedLog {
-  return { ...log, partitions: new Map() }
+function scannedRange(log: number, { partition, from, to }: AuditedRange): ScannedRange {
+  return { first: packedPosition(log, partition, from), last: packedPosition(log, partition, to - 1) }
 }
 
 function nameOf(log: number, { partition, from, to }: AuditedRange): string {

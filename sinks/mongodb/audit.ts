@@ -1,171 +1,86 @@
-// The audit of a MongoDB store: lists the rows of a log in the order of positions, which is the order of their `_id`s.
-//
-// It reads each collection a page at a time, by ranges of `_id`, so no cursor stays open on the server, however long the comparison takes.
+// The audit of a MongoDB store: lists the rows of a log in the order of positions. A position is the beginning of a row's `_id`, so it reads no other rows.
 
 import type { Document, Filter } from 'mongodb'
 import { senmlFormat } from '../../transformers/record-batch.ts'
-import type { AuditedMessage, StoreAudit, Whereabouts } from '../audit.ts'
-import { eachAtOnce } from '../each-at-once.ts'
-import { withoutPositions } from '../scan-audit.ts'
+import type { StoreAudit, Whereabouts } from '../audit.ts'
+import { openScanAudit } from '../scan-audit.ts'
 import { limits, packedPosition } from '../sink.ts'
-import { firstRowId, indexOf, lastRowId, offsetOf } from './bson.ts'
+import { indexOf, positionOf, rowIdOf } from './bson.ts'
 import type { Connection } from './connection.ts'
 import type { SinkOptions } from './options.ts'
 import { physicalName, readFormats, readLogs, replayedCollection } from './registry.ts'
 
-/** Of the pages of all collections together; the page of one collection has at least `fewest`. */
-const rowsInMemoryMax = 100_000
-const pageRows = { most: 5_000, fewest: 100 } as const
-const readsAtOnce = 4
+const pageRows = 5_000
 const offsetMask = 0xfff_ffff_ffffn
+const idOnly = { projection: { _id: 1 } } as const
 
 /** @param connection the caller closes it */
 export function openAudit(connection: Connection, _options: SinkOptions): StoreAudit {
-  return {
+  async function collections(): Promise<string[]> {
+    await connection.connect()
+    return [senmlFormat, ...(await readFormats(connection.database)).map(({ collection }) => collection)]
+  }
+
+  const scanAudit = openScanAudit({
     async logs() {
       await connection.connect()
-      return (await readLogs(connection.database)).map(withoutPositions)
+      return await readLogs(connection.database)
     },
 
-    async *messages(log, partition, from, to) {
-      if (from >= to) return
-      await connection.connect()
-      const collections = [senmlFormat, ...(await readFormats(connection.database)).map(({ collection }) => collection)]
-      const limit = Math.min(pageRows.most, Math.max(pageRows.fewest, Math.floor(rowsInMemoryMax / collections.length)))
-      const first = firstRowId(log, partition, from)
-      const last = lastRowId(log, partition, to - 1)
-      const tables = collections.map(collection => openPages(rowsBehind(collection, limit, first, last), limit))
-      const replays = openPages(replaysBehind(limit, packedPosition(log, partition, from), packedPosition(log, partition, to - 1)), limit)
-      yield* merged(tables, replays)
-    },
-
-    async hasRows(log) {
-      await connection.connect()
-      const own = between(firstRowId(log, 0, 0), lastRowId(log, limits.partition, limits.offset))
-      for (const collection of [senmlFormat, ...(await readFormats(connection.database)).map(({ collection }) => collection)]) {
-        if ((await connection.database.collection(collection).findOne(own, { projection: { _id: 1 } })) !== null) return true
+    async scan(add, ranges) {
+      for (const collection of await collections()) {
+        const rows = connection.database.collection(collection)
+        for (const { first, last } of ranges) {
+          for await (const { _id } of rows.find(rowsBetween(first, last), { ...idOnly, batchSize: pageRows })) {
+            const rowId = _id as unknown as Uint8Array
+            add(positionOf(rowId), indexOf(rowId))
+          }
+        }
       }
-      return false
+    },
+
+    async replayed(log, partition, from, to) {
+      const between = { $gte: packedPosition(log, partition, from), $lte: packedPosition(log, partition, to - 1) }
+      const found = await connection.database
+        .collection(replayedCollection)
+        .find({ _id: between as never }, idOnly)
+        .toArray()
+      return new Set(found.map(({ _id }) => Number((_id as unknown as bigint) & offsetMask)))
     },
 
     async rowsOf(log, partition, offset, { format }: Whereabouts) {
-      const collection = format === senmlFormat ? senmlFormat : physicalName(format)
       await connection.connect()
-      const own = between(firstRowId(log, partition, offset), lastRowId(log, partition, offset))
-      return (
-        await connection.database
-          .collection(collection)
-          .find(own, { projection: { _id: 1 } })
-          .toArray()
-      ).length
+      const position = packedPosition(log, partition, offset)
+      const rows = connection.database.collection(format === senmlFormat ? senmlFormat : physicalName(format))
+      return (await rows.find(rowsBetween(position, position), idOnly).toArray()).length
     },
 
     statementOf(log, partition, offset, { format }) {
       const collection = format === senmlFormat ? senmlFormat : physicalName(format)
-      const [first, last] = [firstRowId(log, partition, offset), lastRowId(log, partition, offset)].map(
-        rowId => `BinData(0, "${Buffer.from(rowId).toString('base64')}")`,
-      )
+      const position = packedPosition(log, partition, offset)
+      const [first, last] = boundsOf(position, position).map(rowId => `BinData(0, "${Buffer.from(rowId).toString('base64')}")`)
       return `db.getCollection("${collection}").find({ _id: { $gte: ${first}, $lte: ${last} } })`
     },
-  }
+  })
 
-  function rowsBehind(collection: string, limit: number, first: Uint8Array, last: Uint8Array): ReadBehind {
-    let behind: Filter<Document> = between(first, last)
-    return async () => {
-      const found = await connection.database
-        .collection(collection)
-        .find(behind, { projection: { _id: 1 }, sort: { _id: 1 }, limit })
-        .toArray()
-      const rowIds = found.map(({ _id }) => _id as unknown as Uint8Array)
-      if (rowIds.length > 0) behind = { _id: { $gt: rowIds.at(-1)!, $lte: last } } as unknown as Filter<Document>
-      return rowIds.map(rowId => ({ offset: offsetOf(rowId), index: indexOf(rowId) }))
-    }
-  }
-
-  function replaysBehind(limit: number, first: bigint, last: bigint): ReadBehind {
-    let behind: Filter<Document> = { _id: { $gte: first, $lte: last } as never }
-    return async () => {
-      const found = await connection.database
-        .collection(replayedCollection)
-        .find(behind, { sort: { _id: 1 }, limit })
-        .toArray()
-      const positions = found.map(({ _id }) => _id as unknown as bigint)
-      if (positions.length > 0) behind = { _id: { $gt: positions.at(-1)!, $lte: last } as never }
-      return positions.map(position => ({ offset: Number(position & offsetMask), index: 0 }))
-    }
-  }
-}
-
-function between(first: Uint8Array, last: Uint8Array): Filter<Document> {
-  return { _id: { $gte: first, $lte: last } } as unknown as Filter<Document>
-}
-
-interface Row {
-  readonly offset: number
-  readonly index: number
-}
-
-/** Returns the next rows in the order of positions; fewer than the limit if there are no more. */
-type ReadBehind = () => Promise<Row[]>
-
-/** The rows of a collection that were read but not yet returned. */
-interface Pages {
-  rows: readonly Row[]
-  hasMore: boolean
-  readonly read: () => Promise<void>
-}
-
-function openPages(readBehind: ReadBehind, limit: number): Pages {
-  const pages: Pages = {
-    rows: [],
-    hasMore: true,
-    async read() {
-      const more = await readBehind()
-      pages.hasMore = more.length === limit
-      pages.rows = pages.rows.length === 0 ? more : [...pages.rows, ...more]
+  return {
+    ...scanAudit,
+    async hasRows(log) {
+      const own = rowsBetween(packedPosition(log, 0, 0), packedPosition(log, limits.partition, limits.offset))
+      for (const collection of await collections()) {
+        if ((await connection.database.collection(collection).findOne(own, idOnly)) !== null) return true
+      }
+      return false
     },
   }
-  return pages
 }
 
-/** The offset below which all rows of a collection were read. The last message may have further rows on the next page. */
-function endOf({ rows, hasMore }: Pages): number {
-  if (!hasMore) return Number.POSITIVE_INFINITY
-  return rows.at(-1)?.offset ?? -1
+/** The rows from one position to another, both included. */
+function rowsBetween(first: bigint, last: bigint): Filter<Document> {
+  const [least, greatest] = boundsOf(first, last)
+  return { _id: { $gte: least, $lte: greatest } } as unknown as Filter<Document>
 }
 
-async function* merged(tables: readonly Pages[], replays: Pages): AsyncGenerator<AuditedMessage> {
-  const all = [...tables, replays]
-  for (;;) {
-    const end = Math.min(...all.map(endOf))
-    const parts = tables.map(pages => takeBelow(pages, end)).filter(rows => rows.length > 0)
-    const replayed = new Set(takeBelow(replays, end).map(({ offset }) => offset))
-    yield* messagesOf(parts, replayed)
-    if (end === Number.POSITIVE_INFINITY) return
-    await eachAtOnce(
-      all.filter(pages => endOf(pages) === end),
-      readsAtOnce,
-      pages => pages.read(),
-    )
-  }
-}
-
-function takeBelow(pages: Pages, end: number): readonly Row[] {
-  const { rows } = pages
-  let count = rows.length
-  if (end !== Number.POSITIVE_INFINITY) while (count > 0 && rows[count - 1]!.offset >= end) count--
-  pages.rows = rows.slice(count)
-  return rows.slice(0, count)
-}
-
-/** A message is in one collection, where no `_id` occurs twice. If it is in several, sorting finds that. */
-function* messagesOf(parts: readonly (readonly Row[])[], replayed: ReadonlySet<number>): Generator<AuditedMessage> {
-  const rows = parts.length === 1 ? parts[0]! : parts.flat().sort((one, other) => one.offset - other.offset || one.index - other.index)
-  for (let at = 0; at < rows.length; ) {
-    const { offset } = rows[at]!
-    const start = at
-    let doubled = 0
-    for (at++; at < rows.length && rows[at]!.offset === offset; at++) if (rows[at]!.index === rows[at - 1]!.index) doubled++
-    yield { offset, rows: at - start, doubled, replayed: replayed.has(offset) }
-  }
+function boundsOf(first: bigint, last: bigint): [least: Uint8Array, greatest: Uint8Array] {
+  return [rowIdOf(first, 0), rowIdOf(last, 0xffff_ffff)]
 }

@@ -208,26 +208,9 @@ export function indexOf(rowId: Uint8Array): number {
   return viewOf(rowId).getUint32(8)
 }
 
-/** The offset of the message: the lower 44 bits of the position. */
-export function offsetOf(rowId: Uint8Array): number {
-  const view = viewOf(rowId)
-  return (view.getUint32(0) & 0xfff) * 0x1_0000_0000 + view.getUint32(4)
-}
-
-/** The smallest `_id` that a row of this message can have. */
-export function firstRowId(log: number, partition: number, offset: number): Uint8Array {
-  const rowId = new Uint8Array(rowIdLength)
-  const view = viewOf(rowId)
-  view.setUint32(0, positionHigh(log, partition, offset))
-  view.setUint32(4, positionLow(offset))
-  return rowId
-}
-
-/** The largest `_id` that a row of this message can have. */
-export function lastRowId(log: number, partition: number, offset: number): Uint8Array {
-  const rowId = firstRowId(log, partition, offset)
-  viewOf(rowId).setUint32(8, 0xffff_ffff)
-  return rowId
+/** The packed position of the message. */
+export function positionOf(rowId: Uint8Array): bigint {
+  return viewOf(rowId).getBigUint64(0)
 }
 
 /** The `_id` as a key of a map. */
