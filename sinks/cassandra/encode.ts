@@ -13,6 +13,7 @@ import {
   ValueKind,
 } from '../../transformers/record-batch.ts'
 import { type KeyedBatch, keyedBatch } from '../keyed-sink.ts'
+import { beyondInt64, longIdentifiers, type Refusal } from '../rejections.ts'
 import { type LogNumbers, positionHighAt, positionLow, type Rejection } from '../sink.ts'
 import { type DayRegistry, type DaysOfPublisher, dateBytes, type NotedDay } from './day-registry.ts'
 
@@ -267,20 +268,20 @@ function beginRow(table: TableRows, batch: RecordBatch, message: number, encodin
   const subtopic = messages.subtopic[message]!
   const publisher = messages.publisher[message]!
   const protocol = messages.protocol[message]!
-  if (!channel.isWellFormed() || !subtopic.isWellFormed() || !publisher.isWellFormed() || !protocol.isWellFormed()) {
+  if (
+    !channel.isWellFormed() ||
+    !subtopic.isWellFormed() ||
+    !publisher.isWellFormed() ||
+    !protocol.isWellFormed() ||
+    !table.format.isWellFormed()
+  ) {
     refuse(table, rejected, undefined, unwritable)
     return false
   }
-  if (!table.format.isWellFormed()) {
-    refuse(table, rejected, undefined, unwritable)
+  const refusal = longIdentifiers(messages, message, table.format, identifiersBytesMax)
+  if (refusal !== undefined) {
+    refuse(table, rejected, undefined, refusal)
     return false
-  }
-  if ((channel.length + publisher.length + table.format.length) * 3 > identifiersBytesMax) {
-    const bytes = Buffer.byteLength(channel) + Buffer.byteLength(publisher) + Buffer.byteLength(table.format)
-    if (bytes > identifiersBytesMax) {
-      refuse(table, rejected, undefined, longIdentifiers(bytes))
-      return false
-    }
   }
   if (channel !== table.channelText || table.partition === undefined) {
     table.channelText = channel
@@ -351,8 +352,6 @@ function finish(table: TableRows): EncodedTable {
   return { format: table.format, channels: new Set(table.partitions.keys()), requests: table.requests }
 }
 
-type Refusal = Omit<Rejection, 'message' | 'record'>
-
 function refuse(table: TableRows, rejected: Map<number, Rejection>, record: number | undefined, refusal: Refusal): void {
   table.refused = true
   rejected.set(table.message, { message: table.message, ...(record === undefined ? {} : { record }), ...refusal })
@@ -364,25 +363,11 @@ const unwritable: Refusal = {
   hint: 'send text that is valid Unicode',
 }
 
-const beyondInt64: Refusal = {
-  rule: 'store-refused',
-  reason: 'its time does not fit into a bigint of nanoseconds, which covers 1677 to 2262',
-  hint: 'check the clock of the device, or the format of the time field',
-}
-
 function tooLarge(bytes: number, most: number): Refusal {
   return {
     rule: 'store-refused',
     reason: `the row has at least ${bytes} bytes, and Cassandra accepts at most ${most} in a mutation`,
     hint: 'send smaller values, or raise max_mutation_size of the nodes',
-  }
-}
-
-function longIdentifiers(bytes: number): Refusal {
-  return {
-    rule: 'identifier-length',
-    reason: `channel, publisher and format have ${bytes} bytes together, and the store's keys allow at most ${identifiersBytesMax}`,
-    hint: 'use shorter ids and subtopics',
   }
 }
 

@@ -3,13 +3,12 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Client, QueryOptions } from 'cassandra-driver'
 import { unlessAborted } from '../../config/aborting.ts'
-import { senmlFormat } from '../../transformers/record-batch.ts'
 import { eachAtOnce } from '../each-at-once.ts'
 import { openFormats } from '../formats.ts'
 import { openKeyedReplay } from '../keyed-replay.ts'
 import { type KeyedStore, openKeyedSink } from '../keyed-sink.ts'
 import { type LogIdentity, openLogRegistry, openLogs, type SinkLogs } from '../logs.ts'
-import { rejectFormats } from '../rejections.ts'
+import { resolveFormats } from '../rejections.ts'
 import type { ReplaySink } from '../replay.ts'
 import type { LogNumbers, Rejection, Sink } from '../sink.ts'
 import { SinkError } from '../sink-error.ts'
@@ -95,17 +94,11 @@ async function openStore(
 
     /** Creates the tables of the batch's formats, and rejects messages whose format gets none. */
     async prepare(encoded, signal) {
-      const { tables, rejected } = encoded
-      const messagesOf = ({ requests }: EncodedTable): number[] => requests.flatMap(request => request.map(({ message }) => message))
-      const isWanted = (table: EncodedTable): boolean =>
-        table.format !== senmlFormat && table.requests.some(request => request.some(row => !rejected.has(row.message)))
-      const wanted = tables.filter(isWanted)
-      const refused = await formats.resolve(wanted, signal)
-      const refusedTables = refused.size === 0 ? [] : wanted.filter(({ format }) => refused.has(format))
-      rejectFormats(
+      await resolveFormats(
+        formats,
         encoded,
-        refusedTables.map(table => ({ format: table.format, messages: messagesOf(table) })),
-        refused,
+        encoded.tables.map(table => ({ format: table.format, channels: table.channels, messages: messagesOf(table) })),
+        signal,
       )
     },
 
@@ -129,6 +122,14 @@ async function openStore(
       if (attempt > 1) await wait(settlingMs, undefined, { signal })
     },
     classify,
+  }
+}
+
+function messagesOf({ requests }: EncodedTable): Iterable<number> {
+  return {
+    *[Symbol.iterator]() {
+      for (const request of requests) for (const { message } of request) yield message
+    },
   }
 }
 

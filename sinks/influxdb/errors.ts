@@ -3,6 +3,7 @@
 import { named } from '../../config/options/variable.ts'
 import type { MessageColumns } from '../../transformers/record-batch.ts'
 import { classOf, type ErrorRow, errorTable } from '../error-table.ts'
+import { longIdentifiers } from '../rejections.ts'
 import type { ErrorClass, Rejection } from '../sink.ts'
 import { SinkError } from '../sink-error.ts'
 
@@ -248,15 +249,15 @@ export const faults = {
     reason: `the key ${JSON.stringify(key.slice(0, 100))} cannot be a field of InfluxDB: it is reserved or the name of a tag, is empty, begins with "/", ends in a backslash, or contains a line end, a NUL, half a surrogate pair, or a backslash before a comma, an equals sign or a space`,
     hint: 'rename the key',
   }),
+  subtopic: (bytes: number): Fault => ({
+    rule: 'identifier-length',
+    reason: `the subtopic has ${bytes} bytes, and the store accepts at most ${identifiersBytesMax}`,
+    hint: 'use shorter subtopics',
+  }),
   series: (): Fault => ({
     rule: 'identifier-length',
     reason: `measurement, tags and the longest key have more than ${seriesBytesMax} bytes together, the most that a series of InfluxDB can have`,
     hint: 'use shorter ids, names, units and keys',
-  }),
-  identifiers: (what: string, bytes: number, bytesMax: number): Fault => ({
-    rule: 'identifier-length',
-    reason: `${what} ${bytes} bytes, and the store accepts at most ${bytesMax}`,
-    hint: 'use shorter ids and subtopics',
   }),
 }
 
@@ -268,13 +269,10 @@ const identifiersBytesMax = 2048
 
 /** Why a message is refused whose ids are too long; undefined if they are not. */
 export function identifiersFault(messages: MessageColumns, message: number, format: string): Fault | undefined {
-  const channel = messages.channel[message]!
-  const publisher = messages.publisher[message]!
+  const tooLong = longIdentifiers(messages, message, format, identifiersBytesMax)
+  if (tooLong !== undefined) return tooLong
   const subtopic = messages.subtopic[message]!
-  const most = Math.max(channel.length + publisher.length + format.length, subtopic.length) * 3
-  if (most <= identifiersBytesMax) return undefined
-  const bytes = Buffer.byteLength(channel) + Buffer.byteLength(publisher) + Buffer.byteLength(format)
-  if (bytes > identifiersBytesMax) return faults.identifiers('channel, publisher and format have', bytes, identifiersBytesMax)
-  const subtopicBytes = Buffer.byteLength(subtopic)
-  return subtopicBytes > identifiersBytesMax ? faults.identifiers('the subtopic has', subtopicBytes, identifiersBytesMax) : undefined
+  if (subtopic.length * 3 <= identifiersBytesMax) return undefined
+  const bytes = Buffer.byteLength(subtopic)
+  return bytes > identifiersBytesMax ? faults.subtopic(bytes) : undefined
 }

@@ -7,7 +7,7 @@ import { openFormats } from '../formats.ts'
 import { openKeyedReplay } from '../keyed-replay.ts'
 import { type KeyedStore, openKeyedSink } from '../keyed-sink.ts'
 import { openLogRegistry, openLogs, type SinkLogs } from '../logs.ts'
-import { rejectFormats } from '../rejections.ts'
+import { resolveFormats } from '../rejections.ts'
 import type { ReplaySink } from '../replay.ts'
 import type { LogNumbers, Sink } from '../sink.ts'
 import { SinkError } from '../sink-error.ts'
@@ -78,8 +78,7 @@ function openStore(connection: Connection, options: SinkOptions, schema: Schema,
     },
     async prepare(encoded, signal) {
       await rejectBeyond(encoded, { schema, signal })
-      const wanted = encoded.formats.filter(({ messages }) => messages.some(message => !encoded.rejected.has(message)))
-      rejectFormats(encoded, wanted, await formats.resolve(wanted, signal))
+      await resolveFormats(formats, encoded, encoded.formats, signal)
     },
     async insert(encoded, _prepared, signal) {
       const refused = await writeLines(encoded, linesToWrite(encoded), { connection, sizes: options, conflicts, signal })

@@ -13,22 +13,10 @@ import {
   ValueKind,
 } from '../../transformers/record-batch.ts'
 import { type KeyedBatch, keyedBatch } from '../keyed-sink.ts'
+import { beyondInt64, longIdentifiers, type Refusal } from '../rejections.ts'
 import type { LogNumbers, Rejection } from '../sink.ts'
 import { BsonBytes, documentFields, elementType, originFields, recordFields, writeRowId } from './bson.ts'
-import {
-  beyondInt64,
-  documentBytesMax,
-  halfPair,
-  identifiersBytesMax,
-  levelsMax,
-  longIdentifiers,
-  notFinite,
-  nulInKey,
-  type Refusal,
-  tooDeep,
-  tooLarge,
-  Unwritable,
-} from './errors.ts'
+import { documentBytesMax, halfPair, identifiersBytesMax, levelsMax, notFinite, nulInKey, tooDeep, tooLarge, Unwritable } from './errors.ts'
 
 /** The rows of one collection, in the order of the batch. */
 export interface EncodedTable {
@@ -265,10 +253,8 @@ function refusalOfOrigin(format: string, messages: MessageColumns, message: numb
   const subtopic = messages.subtopic[message]!
   const publisher = messages.publisher[message]!
   const protocol = messages.protocol[message]!
-  if ((channel.length + publisher.length + format.length) * 3 > identifiersBytesMax) {
-    const bytes = Buffer.byteLength(channel) + Buffer.byteLength(publisher) + Buffer.byteLength(format)
-    if (bytes > identifiersBytesMax) return longIdentifiers(bytes)
-  }
+  const tooLong = longIdentifiers(messages, message, format, identifiersBytesMax)
+  if (tooLong !== undefined) return tooLong
   if (subtopic.length + protocol.length > documentBytesMax) return tooLarge
   if (!channel.isWellFormed()) return halfPair('the channel')
   if (!publisher.isWellFormed()) return halfPair('the publisher')

@@ -2,7 +2,8 @@
 
 import { named } from '../../config/options/variable.ts'
 import { classOf, type ErrorRow, errorTable, type Meaning } from '../error-table.ts'
-import type { ErrorClass, Rejection } from '../sink.ts'
+import type { Refusal } from '../rejections.ts'
+import type { ErrorClass } from '../sink.ts'
 import { SinkError } from '../sink-error.ts'
 
 const url = named('store.url', 'SVC_DOCUMENT_URL')
@@ -210,9 +211,6 @@ export function explained(error: unknown): unknown {
   })
 }
 
-/** Why MongoDB can never store a row, which is found before anything is sent, and what to do about it. */
-export type Refusal = Omit<Rejection, 'message' | 'record'>
-
 /** MongoDB's `maxBsonObjectSize`: 16 MiB, in every version and deployment. */
 export const documentBytesMax = 16 * 1024 * 1024
 
@@ -260,25 +258,11 @@ export const notFinite: Refusal = {
   hint: 'send it as a text',
 }
 
-export const beyondInt64: Refusal = {
-  rule: 'store-refused',
-  reason: 'its time does not fit into an int64 of nanoseconds, which covers 1677 to 2262',
-  hint: 'check the clock of the device, or the format of the time field',
-}
-
 /** @param what names the text: `the channel` */
 export function halfPair(what: string): Refusal {
   return {
     rule: 'store-refused',
     reason: `${what} contains half a surrogate pair, which MongoDB cannot store`,
     hint: 'send text that is valid Unicode',
-  }
-}
-
-export function longIdentifiers(bytes: number): Refusal {
-  return {
-    rule: 'identifier-length',
-    reason: `channel, publisher and format have ${bytes} bytes together, and the store's indexes allow at most ${identifiersBytesMax}`,
-    hint: 'use shorter ids and subtopics',
   }
 }

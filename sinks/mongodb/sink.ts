@@ -5,11 +5,11 @@ import { openFormats } from '../formats.ts'
 import { openKeyedReplay } from '../keyed-replay.ts'
 import { type KeyedStore, openKeyedSink } from '../keyed-sink.ts'
 import { openLogRegistry, openLogs, type SinkLogs } from '../logs.ts'
-import { rejectFormats } from '../rejections.ts'
+import { resolveFormats } from '../rejections.ts'
 import type { ReplaySink } from '../replay.ts'
 import type { LogNumbers, Sink } from '../sink.ts'
 import type { Connection } from './connection.ts'
-import { type EncodedBatch, type EncodedTable, encode } from './encode.ts'
+import { type EncodedBatch, encode } from './encode.ts'
 import { classify, explained } from './errors.ts'
 import { insertRows, outcomeOf, type Target } from './insert.ts'
 import type { SinkOptions } from './options.ts'
@@ -66,15 +66,9 @@ function openStore(connection: Connection, options: SinkOptions, logNumbers: Log
 
     /** Returns the collections for the batch's rows, and rejects messages whose format gets none. */
     async prepare(encoded, signal) {
-      const { tables, rejected } = encoded
-      const isWanted = ({ format, rowMessage }: EncodedTable): boolean =>
-        format !== senmlFormat && rowMessage.some(message => !rejected.has(message))
-      const refused = await formats.resolve(tables.filter(isWanted), signal)
-      rejectFormats(
-        encoded,
-        tables.map(({ format, rowMessage }) => ({ format, messages: rowMessage })),
-        refused,
-      )
+      const { tables } = encoded
+      const used = tables.map(({ format, channels, rowMessage }) => ({ format, channels, messages: rowMessage }))
+      const refused = await resolveFormats(formats, encoded, used, signal)
       return tables.flatMap(table => {
         if (refused.has(table.format)) return []
         return [{ table, collection: table.format === senmlFormat ? senmlFormat : physicalName(table.format) }]

@@ -3,7 +3,6 @@
 import { jsonText } from '../../transformers/json/json-text.ts'
 import {
   type DocumentColumns,
-  type MessageColumns,
   Outcome,
   type Range,
   type RecordBatch,
@@ -12,7 +11,7 @@ import {
   ValueKind,
 } from '../../transformers/record-batch.ts'
 import type { CountedMessages } from '../counts.ts'
-import type { Rejections } from '../rejections.ts'
+import { beyondInt64, longIdentifiers, type Rejections } from '../rejections.ts'
 import { type LogNumbers, positionHighAt, positionLow, type Rejection } from '../sink.ts'
 import { CopyBytes, type EncodedTable } from './copy.ts'
 
@@ -159,12 +158,6 @@ function isInt64({ createdUs, createdRestNs }: DocumentColumns, at: number): boo
   return BigInt.asIntN(64, ns) === ns
 }
 
-const beyondInt64: Omit<Rejection, 'message'> = {
-  rule: 'store-refused',
-  reason: 'its time does not fit into a bigint of nanoseconds, which covers 1677 to 2262',
-  hint: 'check the clock of the device, or the format of the time field',
-}
-
 /** The rest of a document's row. */
 function encodeDocument(table: TableRows, documents: DocumentColumns, at: number): void {
   const copy = table.copy
@@ -210,8 +203,9 @@ function beginRow(
   const subtopic = messages.subtopic[message]!
   const publisher = messages.publisher[message]!
   const protocol = messages.protocol[message]!
-  const identifiers = channel.length + publisher.length + table.format.length
-  if (identifiers * 3 > identifiersBytesMax && refuseIdentifiers(table.format, messages, message, rejected)) {
+  const refusal = longIdentifiers(messages, message, table.format, identifiersBytesMax)
+  if (refusal !== undefined) {
+    rejected.set(message, { message, ...refusal })
     table.sharedEnd = 0
     return false
   }
@@ -232,18 +226,6 @@ function beginRow(
   const offset = messages.offset[message]!
   copy.int64(positionHighAt(logNumbers, messages.at[message]!, offset), positionLow(offset))
   table.sharedEnd = copy.at
-  return true
-}
-
-function refuseIdentifiers(format: string, messages: MessageColumns, message: number, rejected: Map<number, Rejection>): boolean {
-  const bytes = Buffer.byteLength(messages.channel[message]!) + Buffer.byteLength(messages.publisher[message]!) + Buffer.byteLength(format)
-  if (bytes <= identifiersBytesMax) return false
-  rejected.set(message, {
-    message,
-    rule: 'identifier-length',
-    reason: `channel, publisher and format have ${bytes} bytes together, and the store's indexes allow at most ${identifiersBytesMax}`,
-    hint: 'use shorter ids and subtopics',
-  })
   return true
 }
 

@@ -6,11 +6,10 @@
 import { createHash } from 'node:crypto'
 import type { Database, Queries, Transaction } from '../../database/database.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
-import { type AddFormats, admitFormats, type FormatRefusal, type Formats, physicalName as nameBy, type WantedFormat } from '../formats.ts'
+import { type AddFormats, admitFormats, type FormatRefusal, physicalName as nameBy, type WantedFormat } from '../formats.ts'
 import { chooseLog, currentFirst, type LogIdentity, type LogRegistry, logToFree, type RegisteredLog, rowsLeft } from '../logs.ts'
-import { rejectFormats } from '../rejections.ts'
 import { limits, packedPosition } from '../sink.ts'
-import { documentColumns, type EncodedBatch, recordColumns } from './encode.ts'
+import { documentColumns, recordColumns } from './encode.ts'
 import { denied, isAnswer } from './errors.ts'
 import type { SinkOptions } from './options.ts'
 import { publisherKey } from './schema.ts'
@@ -44,22 +43,6 @@ export function tableOf(format: string): string {
 export function targetOf(format: string, refused: { has(format: string): boolean }): string | undefined {
   if (format === senmlFormat) return `public.messages ${recordColumns}`
   return refused.has(format) ? undefined : `${tableOf(format)} ${documentColumns}`
-}
-
-/** Creates the tables of the batch's formats, and rejects messages whose format gets none. */
-export async function refuseFormats(
-  formats: Formats,
-  encoded: EncodedBatch,
-  abort: AbortSignal,
-): Promise<ReadonlyMap<string, FormatRefusal>> {
-  const tables = encoded.tables.filter(({ format }) => format !== senmlFormat)
-  const refused = await formats.resolve(tables, abort)
-  rejectFormats(
-    encoded,
-    tables.map(({ format, unitMessage }) => ({ format, messages: unitMessage })),
-    refused,
-  )
-  return refused
 }
 
 /** PostgreSQL's text holds neither NUL nor half a surrogate pair. */

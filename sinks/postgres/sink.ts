@@ -6,7 +6,7 @@ import { Outcome, type Range, type RecordBatch, senmlFormat } from '../../transf
 import { countMessages } from '../counts.ts'
 import { openFormats } from '../formats.ts'
 import { checkNumbers, openLogs, type SinkLogs } from '../logs.ts'
-import { acknowledge } from '../rejections.ts'
+import { acknowledge, resolveFormats } from '../rejections.ts'
 import type { ReplayOutcome, ReplaySink } from '../replay.ts'
 import { type MessageCounts, type Positions, packedPosition, type Reject, type Sink } from '../sink.ts'
 import { abortable, connectionNames, replayName } from './connection.ts'
@@ -15,7 +15,7 @@ import { type EncodedBatch, encode } from './encode.ts'
 import { classify, isAnswer, isDataError, lockTimeout, missingTable } from './errors.ts'
 import { type Offsets, openOffsets } from './offsets.ts'
 import type { SinkOptions } from './options.ts'
-import { formatAdder, openLogRegistry, readLogs, refuseFormats, tableOf, targetOf } from './registry.ts'
+import { formatAdder, openLogRegistry, readLogs, tableOf, targetOf } from './registry.ts'
 import { checkStore, migrateStore, shortcomings } from './schema.ts'
 
 export { classify } from './errors.ts'
@@ -64,7 +64,7 @@ export async function openSink({ database, options, onNotice, logs }: PostgresSi
 
   async function write(encoded: EncodedBatch, reject: Reject, signal: AbortSignal, abort: AbortSignal): Promise<MessageCounts[]> {
     for (let attempt = 1; ; attempt++) {
-      const refused = await refuseFormats(formats, encoded, abort)
+      const refused = await resolveFormats(formats, encoded, formatsOf(encoded), abort)
       // A log may get its number between two attempts.
       const kept = offsets.kept(encoded.ranges)
       if (kept.length === 0) return passed(encoded, kept, countMessages(encoded.messages, encoded.ranges, encoded.rejected))
@@ -142,6 +142,11 @@ async function storeBatch(database: Database, offsets: Offsets, parts: BatchPart
     }
   }
   return await database.transaction(transaction => storeStepwise(transaction, offsets, parts), parts.abort)
+}
+
+/** The formats of the batch, which may need a table. */
+function formatsOf({ tables }: EncodedBatch) {
+  return tables.map(({ format, channels, unitMessage }) => ({ format, channels, messages: unitMessage }))
 }
 
 /** True if no step of the batch has to wait for an answer, of the store or of the dead letters. */
@@ -229,7 +234,7 @@ export async function openReplaySink({ database, options, writer, logNumber }: P
     write: (batch, _partial, signal) =>
       abortable(database, name, signal, async abort => {
         const encoded = encode(batch, [logNumber])
-        const refusedFormats = await refuseFormats(formats, encoded, abort)
+        const refusedFormats = await resolveFormats(formats, encoded, formatsOf(encoded), abort)
         const replays = replaysOf(batch, logNumber)
         const { rejected } = encoded
 

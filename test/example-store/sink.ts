@@ -4,11 +4,10 @@ import { type AddFormats, admitFormats, type FormatLimits, openFormats } from '.
 import { type KeyedReplays, openKeyedReplay } from '../../sinks/keyed-replay.ts'
 import { type KeyedStore, openKeyedSink } from '../../sinks/keyed-sink.ts'
 import { type LogTable, openLogRegistry, openLogs, type SinkLogs } from '../../sinks/logs.ts'
-import { rejectFormats } from '../../sinks/rejections.ts'
+import { resolveFormats } from '../../sinks/rejections.ts'
 import type { ReplaySink } from '../../sinks/replay.ts'
 import type { ErrorClass, LogNumbers, Sink } from '../../sinks/sink.ts'
 import { SinkError } from '../../sinks/sink-error.ts'
-import { senmlFormat } from '../../transformers/record-batch.ts'
 import { type EncodedBatch, encode } from './encode.ts'
 import type { FileStore } from './file.ts'
 
@@ -39,16 +38,15 @@ function openStore(file: FileStore, options: FormatLimits, logNumbers: LogNumber
   return {
     encode: batch => encode(batch, logNumbers),
     async prepare(encoded, signal) {
-      const documents = encoded.rows.filter(({ message, format }) => format !== senmlFormat && !encoded.rejected.has(message))
-      const wanted = Array.from(
-        Map.groupBy(documents, ({ format }) => format),
+      const used = Array.from(
+        Map.groupBy(encoded.rows, ({ format }) => format),
         ([format, rows]) => ({
           format,
           channels: new Set(rows.map(({ channel }) => channel)),
           messages: rows.map(({ message }) => message),
         }),
       )
-      rejectFormats(encoded, wanted, await formats.resolve(wanted, signal))
+      await resolveFormats(formats, encoded, used, signal)
     },
     async insert({ rows, rejected }, _prepared, signal) {
       await file.update(() => {
