@@ -52,7 +52,8 @@ export type ErrorClass = 'transient' | 'systemic' | 'fenced'
  * A sink is opened by its folder's `openSink(options)` and used by one worker. `Encoded` is the sink's own form of a batch.
  *
  * The caller guarantees: batches come in the order of the log, their ranges contiguous in each partition; one `write` at a time; after a transient
- * error it writes the same encoded batch again, or drops it; no call after `close`. The batch does not change until the write of its encoded form has
+ * error it writes the same encoded batch again, or drops it; no call after `close`. No text has a NUL or half a surrogate pair, a subtopic has at most
+ * 2,048 bytes, and a payload 64 levels: `pipeline/writer/decode.ts` and the transformers refuse others, and sinks do not check again. The batch does not change until the write of its encoded form has
  * resolved; then the caller reuses it, and the sink must no longer read it.
  *
  * Opening a sink checks that the writer may write each log: no other writer takes its content types, and it is the log that was written before. It

@@ -150,10 +150,6 @@ function encodeRecord(table: TableRows, records: RecordColumns, at: number, enco
   const text = kind === ValueKind.string ? (content as string) : undefined
   const index = records.index[at]!
   const name = records.name[at]!
-  if (!name.isWellFormed() || unit?.isWellFormed() === false || text?.isWellFormed() === false) {
-    refuse(table, noting.rejected, index, unwritable)
-    return
-  }
   const atLeast = name.length + (unit?.length ?? 0) + (content?.length ?? 0)
   if (atLeast > rowBytesMax) {
     refuse(table, noting.rejected, index, tooLarge(atLeast, rowBytesMax))
@@ -268,16 +264,6 @@ function beginRow(table: TableRows, batch: RecordBatch, message: number, encodin
   const subtopic = messages.subtopic[message]!
   const publisher = messages.publisher[message]!
   const protocol = messages.protocol[message]!
-  if (
-    !channel.isWellFormed() ||
-    !subtopic.isWellFormed() ||
-    !publisher.isWellFormed() ||
-    !protocol.isWellFormed() ||
-    !table.format.isWellFormed()
-  ) {
-    refuse(table, rejected, undefined, unwritable)
-    return false
-  }
   const refusal = longIdentifiers(messages, message, table.format, identifiersBytesMax)
   if (refusal !== undefined) {
     refuse(table, rejected, undefined, refusal)
@@ -355,12 +341,6 @@ function finish(table: TableRows): EncodedTable {
 function refuse(table: TableRows, rejected: Map<number, Rejection>, record: number | undefined, refusal: Refusal): void {
   table.refused = true
   rejected.set(table.message, { message: table.message, ...(record === undefined ? {} : { record }), ...refusal })
-}
-
-const unwritable: Refusal = {
-  rule: 'store-refused',
-  reason: 'a text contains half a surrogate pair, which Cassandra cannot store',
-  hint: 'send text that is valid Unicode',
 }
 
 function tooLarge(bytes: number, most: number): Refusal {

@@ -1,9 +1,7 @@
 // What InfluxDB's answers and failed connections mean for the pipeline, and why a message is refused before anything of it is sent.
 
 import { named } from '../../config/options/variable.ts'
-import type { MessageColumns } from '../../transformers/record-batch.ts'
 import { classOf, type ErrorRow, errorTable } from '../error-table.ts'
-import { longIdentifiers } from '../rejections.ts'
 import type { ErrorClass, Rejection } from '../sink.ts'
 import { SinkError } from '../sink-error.ts'
 
@@ -249,11 +247,6 @@ export const faults = {
     reason: `the key ${JSON.stringify(key.slice(0, 100))} cannot be a field of InfluxDB: it is reserved or the name of a tag, is empty, begins with "/", ends in a backslash, or contains a line end, a NUL, half a surrogate pair, or a backslash before a comma, an equals sign or a space`,
     hint: 'rename the key',
   }),
-  subtopic: (bytes: number): Fault => ({
-    rule: 'identifier-length',
-    reason: `the subtopic has ${bytes} bytes, and the store accepts at most ${identifiersBytesMax}`,
-    hint: 'use shorter subtopics',
-  }),
   series: (): Fault => ({
     rule: 'identifier-length',
     reason: `measurement, tags and the longest key have more than ${seriesBytesMax} bytes together, the most that a series of InfluxDB can have`,
@@ -261,18 +254,5 @@ export const faults = {
   }),
 }
 
-/**
- * Most bytes of channel, publisher and format together, and of the subtopic. The limit is PostgreSQL's, so that one store accepts what the others
- * accept. The server keeps all of them in memory for each series.
- */
-const identifiersBytesMax = 2048
-
-/** Why a message is refused whose ids are too long; undefined if they are not. */
-export function identifiersFault(messages: MessageColumns, message: number, format: string): Fault | undefined {
-  const tooLong = longIdentifiers(messages, message, format, identifiersBytesMax)
-  if (tooLong !== undefined) return tooLong
-  const subtopic = messages.subtopic[message]!
-  if (subtopic.length * 3 <= identifiersBytesMax) return undefined
-  const bytes = Buffer.byteLength(subtopic)
-  return bytes > identifiersBytesMax ? faults.subtopic(bytes) : undefined
-}
+/** Most bytes of channel, publisher and format together, as in PostgreSQL. The server keeps all of them in memory for each series. */
+export const identifiersBytesMax = 2048

@@ -9,8 +9,9 @@
 import { doubleBytesMax, writeDigits, writeDouble, writeInteger } from '../../config/decimal-bytes.ts'
 import { logOf, partitionOf } from '../../transformers/log-partition.ts'
 import { type MessageColumns, Outcome, type RecordBatch, senmlFormat } from '../../transformers/record-batch.ts'
+import { longIdentifiers } from '../rejections.ts'
 import type { LogNumbers, Rejection } from '../sink.ts'
-import { type Fault, faults, identifiersFault, stringBytesMax } from './errors.ts'
+import { type Fault, faults, identifiersBytesMax, stringBytesMax } from './errors.ts'
 
 /** Characters that have to be checked. Short texts of devices usually have none. */
 const tagMark = /[,= \\\n\r\0\ud800-\udfff]/
@@ -288,7 +289,7 @@ export class LineWriter {
     this.message = message
     this.isRefused = false
     this.#firstLine = this.#length
-    const fault = identifiersFault(messages, message, format) ?? this.#tags(messages, message, measurement)
+    const fault = longIdentifiers(messages, message, format, identifiersBytesMax) ?? this.#tags(messages, message, measurement)
     if (fault !== undefined) return this.refuse(undefined, fault)
     const at = messages.at[message]!
     const log = this.#logNumbers[logOf(at)]!

@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
-import { type AddFormats, admitFormats, type FormatRefusal, type RegisteredFormat } from '../formats.ts'
+import { type AddFormats, admitFormats, type RegisteredFormat } from '../formats.ts'
 import type { KeyedReplays } from '../keyed-replay.ts'
 import { currentFirst, type LogTable, type RegisteredLog } from '../logs.ts'
 import { limits } from '../sink.ts'
@@ -101,25 +101,15 @@ const formatsMeasurement = 'formats'
  */
 export function formatAdder(connection: Connection, options: SinkOptions): AddFormats {
   return async (missing, signal) => {
-    const writable = missing.filter(({ format }) => stringText(format) !== undefined)
-    const { added, refused } = admitFormats(await readFormats(connection, signal), writable, options)
+    const { added, refused } = admitFormats(await readFormats(connection, signal), missing, options)
     if (added.length > 0) await writeRegistry(connection, added.map(formatLine), signal)
-    const unwritable = missing.filter(({ format }) => stringText(format) === undefined)
-    return new Map([...refused, ...unwritable.map(({ format }) => [format, notText] as const)])
+    return refused
   }
 }
 
-const notText: FormatRefusal = {
-  rule: 'store-refused',
-  reason: 'the format contains a NUL or half a surrogate pair, which InfluxDB cannot store',
-  hint: 'use letters, digits, "-" and "_" in the last part of the subtopic',
-}
-
-/** The channel only counts here; if it cannot be written, its messages are refused elsewhere. */
 function formatLine({ format, channel }: RegisteredFormat): string {
-  const channelText = stringText(channel) ?? '""'
   const created = `created_at="${new Date().toISOString()}"`
-  return `${formatsMeasurement},name=${tagText(physicalName(format))} format=${stringText(format)},channel=${channelText},${created} ${registryNs}`
+  return `${formatsMeasurement},name=${tagText(physicalName(format))} format=${stringText(format)},channel=${stringText(channel)},${created} ${registryNs}`
 }
 
 async function readFormats(connection: Connection, signal?: AbortSignal): Promise<RegisteredFormat[]> {

@@ -5,7 +5,6 @@ import {
   type DocumentColumns,
   type JsonObject,
   type JsonValue,
-  type MessageColumns,
   Outcome,
   type RecordBatch,
   type RecordColumns,
@@ -16,7 +15,7 @@ import { type KeyedBatch, keyedBatch } from '../keyed-sink.ts'
 import { beyondInt64, longIdentifiers, type Refusal } from '../rejections.ts'
 import type { LogNumbers, Rejection } from '../sink.ts'
 import { BsonBytes, documentFields, elementType, originFields, recordFields, writeRowId } from './bson.ts'
-import { documentBytesMax, halfPair, identifiersBytesMax, levelsMax, notFinite, nulInKey, tooDeep, tooLarge, Unwritable } from './errors.ts'
+import { documentBytesMax, identifiersBytesMax, notFinite, nulInKey, tooLarge, Unwritable } from './errors.ts'
 
 /** The rows of one collection, in the order of the batch. */
 export interface EncodedTable {
@@ -159,7 +158,7 @@ function encodeDocument(
   bson.integer(Math.floor(us / 1000))
   bson.head(fields.payload)
   try {
-    writeObject(bson, documents.payload[at]!, firstLevel)
+    writeObject(bson, documents.payload[at]!)
   } catch (error) {
     if (!(error instanceof Unwritable)) throw error
     takeBackRow(table)
@@ -169,14 +168,10 @@ function encodeDocument(
   endRow(table, message, index, rejected)
 }
 
-/** Refuses texts that would be altered, and texts that are too long for any document. */
+/** Refuses texts that are too long for any document. */
 function refusalOfRecord(name: string, unit: string | undefined, content: string | Uint8Array | undefined): Refusal | undefined {
-  if (!name.isWellFormed()) return halfPair('the name')
-  if (unit !== undefined && !unit.isWellFormed()) return halfPair('the unit')
-  if (content !== undefined && content.length > documentBytesMax) return tooLarge
-  if (typeof content === 'string' && !content.isWellFormed()) return halfPair('the text')
-  if (name.length + (unit?.length ?? 0) > documentBytesMax) return tooLarge
-  return undefined
+  const isTooLong = (content?.length ?? 0) > documentBytesMax || name.length + (unit?.length ?? 0) > documentBytesMax
+  return isTooLong ? tooLarge : undefined
 }
 
 /** A collection while it is being filled: each row begins with its `_id` and the fields that all rows of its message share. */
@@ -214,7 +209,7 @@ function beginRow(
   const isFirst = table.message !== message
   if (isFirst) {
     if (messages.outcome[message] !== Outcome.stored) throw new RangeError(`message ${message} has rows and is not to be stored`)
-    const refusal = refusalOfOrigin(table.format, messages, message)
+    const refusal = longIdentifiers(messages, message, table.format, identifiersBytesMax)
     if (refusal !== undefined) {
       rejected.set(message, { message, ...refusal })
       return false
@@ -248,22 +243,6 @@ function beginRow(
   return true
 }
 
-function refusalOfOrigin(format: string, messages: MessageColumns, message: number): Refusal | undefined {
-  const channel = messages.channel[message]!
-  const subtopic = messages.subtopic[message]!
-  const publisher = messages.publisher[message]!
-  const protocol = messages.protocol[message]!
-  const tooLong = longIdentifiers(messages, message, format, identifiersBytesMax)
-  if (tooLong !== undefined) return tooLong
-  if (subtopic.length + protocol.length > documentBytesMax) return tooLarge
-  if (!channel.isWellFormed()) return halfPair('the channel')
-  if (!publisher.isWellFormed()) return halfPair('the publisher')
-  if (!subtopic.isWellFormed()) return halfPair('the subtopic')
-  if (!protocol.isWellFormed()) return halfPair('the protocol')
-  if (!format.isWellFormed()) return halfPair('the format')
-  return undefined
-}
-
 /** Ends the row; the caller has reserved a byte for it. If the row is too large, removes it and refuses its message. */
 function endRow(table: TableRows, message: number, index: number, rejected: Map<number, Rejection>): void {
   const start = table.rowStart.at(-1)!
@@ -294,9 +273,6 @@ function finish(table: TableRows): EncodedTable {
 const int64Min = -(2n ** 63n)
 const int64Max = 2n ** 63n - 1n
 
-/** The elements of a payload are on the third level: the payload is in its row, and they are in the payload. */
-const firstLevel = 2
-
 /**
  * Appends a JSON object as the value of an element whose head was written: every key and value as it came, whatever its name. The driver would
  * interpret some keys of a payload: it would store `{"_bsontype": "Long", …}` as a number.
@@ -306,33 +282,29 @@ const firstLevel = 2
  *
  * @throws Unwritable for what MongoDB cannot store as it came; the caller removes what was written
  */
-function writeObject(bson: BsonBytes, object: JsonObject, level: number): void {
-  if (level > levelsMax) throw new Unwritable(tooDeep)
+function writeObject(bson: BsonBytes, object: JsonObject): void {
   bson.reserve(4)
   const start = bson.beginDocument()
   for (const key of Object.keys(object)) {
     if (key.includes('\0')) throw new Unwritable(nulInKey)
-    if (!key.isWellFormed()) throw new Unwritable(halfPair('a key'))
-    writeElement(bson, key, object[key]!, level)
+    writeElement(bson, key, object[key]!)
   }
   bson.reserve(1)
   bson.endDocument(start)
 }
 
-function writeArray(bson: BsonBytes, values: readonly JsonValue[], level: number): void {
-  if (level > levelsMax) throw new Unwritable(tooDeep)
+function writeArray(bson: BsonBytes, values: readonly JsonValue[]): void {
   bson.reserve(4)
   const start = bson.beginDocument()
-  for (let at = 0; at < values.length; at++) writeElement(bson, String(at), values[at]!, level)
+  for (let at = 0; at < values.length; at++) writeElement(bson, String(at), values[at]!)
   bson.reserve(1)
   bson.endDocument(start)
 }
 
-function writeElement(bson: BsonBytes, key: string, value: JsonValue, level: number): void {
+function writeElement(bson: BsonBytes, key: string, value: JsonValue): void {
   // 8 bytes for a number, or what a text has besides its characters.
   reserveText(bson, key.length, 16)
   if (typeof value === 'string') {
-    if (!value.isWellFormed()) throw new Unwritable(halfPair('a text'))
     bson.headOf(elementType.string, key)
     reserveText(bson, value.length, 5)
     bson.string(value)
@@ -344,10 +316,10 @@ function writeElement(bson: BsonBytes, key: string, value: JsonValue, level: num
   } else if (value === null) bson.headOf(elementType.null, key)
   else if (isArray(value)) {
     bson.headOf(elementType.array, key)
-    writeArray(bson, value, level + 1)
+    writeArray(bson, value)
   } else {
     bson.headOf(elementType.document, key)
-    writeObject(bson, value, level + 1)
+    writeObject(bson, value)
   }
 }
 

@@ -214,9 +214,6 @@ export function explained(error: unknown): unknown {
 /** MongoDB's `maxBsonObjectSize`: 16 MiB, in every version and deployment. */
 export const documentBytesMax = 16 * 1024 * 1024
 
-/** MongoDB, "Limits and Thresholds": levels of nesting in a document, which itself is the first. */
-export const levelsMax = 100
-
 /**
  * Most bytes of channel, publisher and format together. Since version 4.2 MongoDB does not limit index entries, so without this limit each row of a
  * device with long ids would have two long ones. The limit is the one that other stores need.
@@ -240,12 +237,6 @@ export const tooLarge: Refusal = {
   hint: 'send it in several messages',
 }
 
-export const tooDeep: Refusal = {
-  rule: 'store-refused',
-  reason: `its row has more than ${levelsMax} levels of nesting, the most that MongoDB accepts`,
-  hint: 'send it with fewer levels',
-}
-
 export const nulInKey: Refusal = {
   rule: 'store-refused',
   reason: 'a key contains a NUL, which ends names in BSON',
@@ -256,13 +247,4 @@ export const notFinite: Refusal = {
   rule: 'store-refused',
   reason: 'a number is larger than the largest double',
   hint: 'send it as a text',
-}
-
-/** @param what names the text: `the channel` */
-export function halfPair(what: string): Refusal {
-  return {
-    rule: 'store-refused',
-    reason: `${what} contains half a surrogate pair, which MongoDB cannot store`,
-    hint: 'send text that is valid Unicode',
-  }
 }

@@ -51,13 +51,11 @@ export function openAudit(database: Database): StoreAudit {
 
     async rowsOf(log, partition, offset, { channel, format, earliestUs, latestUs }: Whereabouts) {
       const position = packedPosition(log, partition, offset)
-      if (channel.includes('\0')) return 0
       if (format === senmlFormat) {
         const sql = `SELECT count(*) AS rows FROM public.messages WHERE channel = $1 AND position = $2
           AND time BETWEEN timestamptz 'epoch' + $3 * interval '1 microsecond' AND timestamptz 'epoch' + $4 * interval '1 microsecond'`
         return countOf(await database.query(sql, [channel, position, earliestUs, latestUs]))
       }
-      if (format.includes('\0')) return 0
       const sqlOfTable = `SELECT table_name FROM sluice.formats WHERE format = $1 AND ${tableExists}`
       const [table] = await database.query<{ table_name: string }>(sqlOfTable, [format])
       if (table === undefined) return 0

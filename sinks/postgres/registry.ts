@@ -21,10 +21,8 @@ const createdAtOnceMax = 50
 export function formatAdder(database: Database, options: SinkOptions): AddFormats {
   return async (unknown, abort) => {
     const refused = new Map<string, FormatRefusal>()
-    for (const { format } of unknown) if (!isText(format)) refused.set(format, unwritable)
-    const writable = unknown.filter(({ format }) => !refused.has(format))
-    const found = new Set(writable.length === 0 ? [] : await database.transaction(transaction => findTables(transaction, writable), abort))
-    const missing = writable.filter(({ format }) => !found.has(format))
+    const found = new Set(await database.transaction(transaction => findTables(transaction, unknown), abort))
+    const missing = unknown.filter(({ format }) => !found.has(format))
     for (let start = 0; start < missing.length; start += createdAtOnceMax) {
       const some = missing.slice(start, start + createdAtOnceMax)
       const created = await database.transaction(transaction => createTables(transaction, some, options), abort).catch(refusedAll(some))
@@ -43,17 +41,6 @@ export function tableOf(format: string): string {
 export function targetOf(format: string, refused: { has(format: string): boolean }): string | undefined {
   if (format === senmlFormat) return `public.messages ${recordColumns}`
   return refused.has(format) ? undefined : `${tableOf(format)} ${documentColumns}`
-}
-
-/** PostgreSQL's text holds neither NUL nor half a surrogate pair. */
-function isText(format: string): boolean {
-  return !format.includes('\0') && format.isWellFormed()
-}
-
-const unwritable: FormatRefusal = {
-  rule: 'store-refused',
-  reason: 'the format contains a NUL or half a surrogate pair, which PostgreSQL cannot store',
-  hint: 'use letters, digits, "-" and "_" in the last part of the subtopic',
 }
 
 /**
@@ -90,9 +77,7 @@ async function createTables(
   await transaction.query(`SELECT set_config('lock_timeout', $1, true)`, [String(options.lockTimeoutMs)])
   await transaction.query(`SELECT pg_advisory_xact_lock(hashtextextended('sluice.formats', 0))`)
   const registered = await transaction.query<{ format: string; channel: string }>('SELECT format, channel FROM sluice.formats')
-  // A channel with a NUL, which PostgreSQL's text cannot hold, adds no format: its messages are refused.
-  const writable = wanted.map(({ format, channels }) => ({ format, channels: new Set([...channels].filter(one => !one.includes('\0'))) }))
-  const { added, refused } = admitFormats(registered, writable, options)
+  const { added, refused } = admitFormats(registered, wanted, options)
   // The table of a registered format is created again if it was dropped.
   const statements = wanted.filter(({ format }) => !refused.has(format)).map(({ format }) => tableStatements(physicalName(format)))
   if (statements.length > 0) await transaction.execute(statements.join(''))

@@ -319,8 +319,7 @@ async function storedBefore(
     [...byPosition.keys()],
   ])
   for (const { position } of before) stored.add(byPosition.get(position)!.message)
-  // No row has a channel with a NUL, and no parameter can contain one.
-  const open = replays.filter(({ message, channel }) => !stored.has(message) && !channel.includes('\0'))
+  const open = replays.filter(({ message }) => !stored.has(message))
   for (const [format, some] of Map.groupBy(open, replay => replay.format)) {
     const table = format === senmlFormat ? 'public.messages' : refused.has(format) ? undefined : tableOf(format)
     if (table === undefined) continue

@@ -49,7 +49,13 @@ const nearlyTooLarge = 'x'.repeat(8 * 1024 * 1024 - 150)
 const tooLarge = 'y'.repeat(9 * 1024 * 1024)
 
 export const poisons: SinkStore['poisons'] = {
-  'half a surrogate pair in a text': offset => ({ offset, records: [{ value: 1 }, { stringValue: 'a\ud800b' }] }),
+  'a document of the year 2500': offset => ({
+    offset,
+    documents: [
+      { format: 'engine', payload: { a: 1 } },
+      { format: 'engine', payload: { a: 2 }, createdUs: Date.UTC(2500, 0) * 1000 },
+    ],
+  }),
   'a text that is larger than a mutation may be': offset => ({ offset, records: [{ value: 1 }, { stringValue: tooLarge }] }),
   'a document that is larger than a mutation may be': offset => ({
     offset,

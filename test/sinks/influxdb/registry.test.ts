@@ -1,32 +1,12 @@
-// The registry without a server: which formats it refuses, and how writers elect the log of a number, with writes that are stored late or in pieces,
-// answers that are lost, and processes that die or are paused anywhere.
+// How writers elect the log of a number, without a server: with writes that are stored late or in pieces, answers that are lost, and processes that die
+// or are paused anywhere.
 
 import { gunzipSync } from 'node:zlib'
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { WantedFormat } from '../../../sinks/formats.ts'
 import { answerOf, type Connection } from '../../../sinks/influxdb/connection.ts'
-import { type Claim, electedLog, formatAdder, openLogTable, registeredLogs } from '../../../sinks/influxdb/registry.ts'
+import { type Claim, electedLog, openLogTable, registeredLogs } from '../../../sinks/influxdb/registry.ts'
 import { chooseLog, type LogIdentity, type RegisteredLog } from '../../../sinks/logs.ts'
-import { defaults } from './store.ts'
-
-const { signal } = new AbortController()
-const wanted = (format: string): WantedFormat => ({ format, channels: new Set(['one']) })
-
-test('a format that InfluxDB cannot hold as text is refused, and the one beside it is registered', async () => {
-  const lines: unknown[] = []
-  async function* query(): AsyncGenerator<never[]> {
-    yield []
-  }
-  const connection = { registryBucket: 'registry', query, write: async (_bucket: string, body: unknown) => void lines.push(body) }
-  const add = formatAdder(connection as unknown as Connection, defaults)
-  const refused = await add([wanted('half \ud800'), wanted('nul \0'), wanted('whole')], signal)
-  expect([...refused].map(([format, { rule }]) => [format, rule])).toEqual([
-    ['half \ud800', 'store-refused'],
-    ['nul \0', 'store-refused'],
-  ])
-  expect(lines).toHaveLength(1)
-})
 
 const claim = (claimant: string, some: Partial<Claim> = {}): Claim => ({
   number: 1,

@@ -141,7 +141,7 @@ test('refused messages leave nothing that affects their neighbours', () => {
     offset,
     documents: [
       { format: 'engine', payload: { offset } },
-      { format: 'engine', payload: { a: { deep: ['x', '\ud800'] } } },
+      { format: 'engine', payload: { a: { deep: ['x', { 'b\0': 1 }] } } },
       { format: 'engine', payload: { offset } },
     ],
   })

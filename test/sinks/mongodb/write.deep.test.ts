@@ -90,20 +90,12 @@ function suite(urlOf: () => string): void {
     await next.close()
   })
 
-  test('what can be known before is rejected before a row is sent: sizes, levels, names, ids', async () => {
+  test('what can be known before is rejected before a row is sent: sizes, keys, times, ids', async () => {
     const sink = await store.open()
     const large = 'x'.repeat(16 * 1024 * 1024)
-    let deep: TestMessage['documents'] = [{ format: 'engine', payload: {} }]
-    for (let level = 0; level < 110; level++) deep = [{ format: 'engine', payload: { a: deep[0]!.payload } }]
     const bad: [Partial<TestMessage>, string, RegExp][] = [
       [{ records: [{ value: 1 }, { stringValue: large }] }, 'store-refused', /16777216 bytes/],
       [{ records: [{ value: 1 }, { dataValue: Buffer.alloc(16 * 1024 * 1024) }] }, 'store-refused', /16777216 bytes/],
-      [{ records: [{ value: 1 }, { name: 'a\ud800', value: 2 }] }, 'store-refused', /name.*surrogate/],
-      [{ records: [{ value: 1 }, { unit: '\udc00', value: 2 }] }, 'store-refused', /unit.*surrogate/],
-      [{ records: [{ value: 1 }, { stringValue: '\ud800' }] }, 'store-refused', /text.*surrogate/],
-      [{ channel: '\ud800', records: [{ value: 1 }] }, 'store-refused', /channel.*surrogate/],
-      [{ publisher: '\ud800', records: [{ value: 1 }] }, 'store-refused', /publisher.*surrogate/],
-      [{ subtopic: '\ud800', records: [{ value: 1 }] }, 'store-refused', /subtopic.*surrogate/],
       [{ publisher: 'p'.repeat(2100), records: [{ value: 1 }] }, 'identifier-length', /2048/],
       [
         {
@@ -115,12 +107,9 @@ function suite(urlOf: () => string): void {
         'store-refused',
         /NUL/,
       ],
-      [{ documents: [{ format: 'engine', payload: { a: '\ud800' } }] }, 'store-refused', /surrogate/],
-      [{ documents: [{ format: 'engine', payload: { '\ud800': 1 } }] }, 'store-refused', /surrogate/],
       [{ documents: [{ format: 'engine', payload: { a: 10n ** 400n } }] }, 'store-refused', /largest double/],
       [{ documents: [{ format: 'engine', payload: { a: large } }] }, 'store-refused', /16777216 bytes/],
       [{ documents: [{ format: 'engine', payload: {}, createdUs: 2 ** 54 }] }, 'store-refused', /2262/],
-      [{ documents: deep }, 'store-refused', /100 levels/],
     ]
     const messages = bad.map(([message], offset): TestMessage => ({ offset, ...message }))
     let there = -1
