@@ -207,10 +207,16 @@ export class RecordBatch {
     this.#documentsBefore = this.documents.length
   }
 
-  /** Ends the current message: stored, or empty if nothing was appended. */
+  /**
+   * Ends the current message: stored, or empty if nothing was appended.
+   *
+   * @throws RangeError if it has records and documents
+   */
   endMessage(): void {
-    const grown = this.records.length > this.#recordsBefore || this.documents.length > this.#documentsBefore
-    this.messages.outcome[this.messages.length - 1] = grown ? Outcome.stored : Outcome.empty
+    const hasRecords = this.records.length > this.#recordsBefore
+    const hasDocuments = this.documents.length > this.#documentsBefore
+    if (hasRecords && hasDocuments) throw severalFormats()
+    this.messages.outcome[this.messages.length - 1] = hasRecords || hasDocuments ? Outcome.stored : Outcome.empty
   }
 
   /** Ends the current message and drops its rows. */
@@ -264,11 +270,13 @@ export class RecordBatch {
    * Appends a JSON document to the current message.
    *
    * @throws DecodeError `reserved-format` for the format of SenML records, by which sinks recognize records
+   * @throws RangeError if another document of the message has another format
    */
   appendDocument(index: number, format: string, createdUs: number, createdRestNs: number, payload: JsonObject): void {
     if (format === senmlFormat) throw new DecodeError('reserved-format', `a document has the format "${senmlFormat}" of SenML records`)
     const documents = this.documents
     const at = documents.length++
+    if (at > this.#documentsBefore && documents.format[at - 1] !== format) throw severalFormats()
     if (at === documents.createdUs.length) {
       documents.message = doubled(documents.message)
       documents.index = doubled(documents.index)
@@ -310,4 +318,9 @@ export class RecordBatch {
     records.sum = doubled(records.sum)
     records.updateTime = doubled(records.updateTime)
   }
+}
+
+/** A store that refuses a row rejects the whole message, and sinks do that within one table. */
+function severalFormats(): RangeError {
+  return new RangeError('a message has rows of several formats: a transformer gives all rows of a message one format')
 }

@@ -61,11 +61,11 @@ export function openDecoder({ transformer, subscribed, message: limits, clock = 
       try {
         checkMessage(message)
         transformer.decode(message.payload, message, batch)
+        batch.endMessage()
       } catch (error) {
         batch.dropRows(Outcome.deadLettered)
         return rejection(at, error)
       }
-      batch.endMessage()
       return undefined
     },
   }

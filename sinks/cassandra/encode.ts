@@ -196,17 +196,9 @@ function encodeRecord(table: TableRows, records: RecordColumns, at: number, enco
 function encodeDocuments(batch: RecordBatch, encoding: Encoding, noting: Noting): TableRows[] {
   const { documents } = batch
   const tables = new Map<string, TableRows>()
-  const holdsRecords = new Set(batch.records.message.subarray(0, batch.records.length))
-  let messageBefore = -1
-  let formatBefore = ''
   for (let at = 0; at < documents.length; at++) {
     const format = documents.format[at]!
     const message = documents.message[at]!
-    if (message === messageBefore ? format !== formatBefore : holdsRecords.has(message)) {
-      throw new RangeError(`message ${message} has rows for two tables: a transformer gives all rows of a message one format`)
-    }
-    messageBefore = message
-    formatBefore = format
     let table = tables.get(format)
     if (table === undefined) tables.set(format, (table = new TableRows(format, encoding.insert(format))))
     if (beginRow(table, batch, message, encoding, noting.rejected)) encodeDocument(table, documents, at, encoding, noting)

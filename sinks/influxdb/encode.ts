@@ -34,7 +34,7 @@ const reservedKeys = new Set(['time', '_time', '_start', '_stop', '_field', '_va
 
 /**
  * @param buffer of an earlier batch that was written; it is reused for the lines
- * @throws RangeError for batches that no transformer produces: rows of a message that is not to be stored, a message of two formats, a nested payload
+ * @throws RangeError for batches that no transformer produces: rows of a message that is not to be stored, a nested payload
  */
 export function encode(batch: RecordBatch, logNumbers: LogNumbers, buffer?: Buffer): EncodedBatch {
   const writer = new LineWriter(batch, logNumbers, buffer)
@@ -142,17 +142,14 @@ interface FormatOfBatch extends EncodedFormat {
   readonly messages: number[]
 }
 
-function encodeDocuments({ documents, messages, records }: RecordBatch, writer: LineWriter): EncodedFormat[] {
+function encodeDocuments({ documents, messages }: RecordBatch, writer: LineWriter): EncodedFormat[] {
   const formats = new Map<string, FormatOfBatch>()
-  const holdsRecords = new Set(records.message.subarray(0, records.length))
   const ordinals = new DocumentOrdinals(documents)
   let format: FormatOfBatch | undefined
   for (let at = 0; at < documents.length; at++) {
     const message = documents.message[at]!
     const name = documents.format[at]!
-    if (message === writer.message && format?.format !== name) throw twoMeasurements(message)
     if (message !== writer.message) {
-      if (holdsRecords.has(message)) throw twoMeasurements(message)
       format = formats.get(name)
       if (format === undefined) {
         format = { format: name, measurement: physicalName(name), channels: new Set(), messages: [] }
@@ -166,11 +163,6 @@ function encodeDocuments({ documents, messages, records }: RecordBatch, writer: 
     if (!writer.isRefused) encodeDocument(documents, at, nth, writer)
   }
   return [...formats.values()]
-}
-
-/** A refused row rejects its whole message, and a message is deleted from one measurement only. */
-function twoMeasurements(message: number): RangeError {
-  return new RangeError(`message ${message} has rows for two measurements: a transformer gives all rows of a message one format`)
 }
 
 function encodeDocument(documents: DocumentColumns, at: number, nth: number, writer: LineWriter): void {

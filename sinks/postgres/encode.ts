@@ -123,16 +123,9 @@ function encodeRecord(table: TableRows, records: RecordColumns, at: number): voi
 function encodeDocuments(batch: RecordBatch, logNumbers: LogNumbers, rejected: Map<number, Rejection>): TableRows[] {
   const { documents } = batch
   const tables = new Map<string, TableRows>()
-  const holdsRecords = new Set(batch.records.message.subarray(0, batch.records.length))
-  let messageBefore = -1
-  let formatBefore = ''
   for (let at = 0; at < documents.length; at++) {
     const format = documents.format[at]!
     const message = documents.message[at]!
-    if (message === messageBefore && format !== formatBefore) throw twoTables(message)
-    if (message !== messageBefore && holdsRecords.has(message)) throw twoTables(message)
-    messageBefore = message
-    formatBefore = format
     if (!isInt64(documents, at)) {
       rejected.set(message, { message, record: documents.index[at]!, ...beyondInt64 })
       continue
@@ -142,11 +135,6 @@ function encodeDocuments(batch: RecordBatch, logNumbers: LogNumbers, rejected: M
     if (beginRow(table, batch, message, documentFields, logNumbers, rejected)) encodeDocument(table, documents, at)
   }
   return [...tables.values()].filter(table => table.rows > 0)
-}
-
-/** A refused row rejects its whole message, and this sink handles that within one table only. */
-function twoTables(message: number): RangeError {
-  return new RangeError(`message ${message} has rows for two tables: a transformer gives all rows of a message one format`)
 }
 
 /** False if the document's creation time in nanoseconds does not fit into the column. */

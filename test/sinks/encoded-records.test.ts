@@ -196,15 +196,6 @@ describe.each(Object.entries(encoders))('%s', (store, { encode, bytes, rows }) =
     batch.messages.outcome[0] = 1
     expect(() => encode(batch)).toThrow(RangeError)
   })
-
-  // MongoDB finds rows by their _id, in any collection.
-  if (store !== 'MongoDB')
-    test('a message with rows for two tables is an error of its transformer', () => {
-      const documents = ['engine', 'gearbox'].map(format => ({ format, payload: { a: 1 } }))
-      expect(() => rowsOf([{ offset: 0, documents }])).toThrow(/message 0 has rows for two (tables|measurements)/)
-      expect(() => rowsOf([{ offset: 0, records: [{ value: 1 }], documents: documents.slice(1) }])).toThrow(/two (tables|measurements)/)
-      expect(rowsOf([document(0, 'gearbox'), document(1, 'engine')])).toHaveLength(2)
-    })
 })
 
 test.each(['PostgreSQL', 'Cassandra'])('in %s a document is JSON text with every digit of its integers', store => {
