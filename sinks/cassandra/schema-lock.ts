@@ -1,7 +1,7 @@
 // One process at a time changes the schema: two nodes that create the same table at the same time create two, and cannot agree on one of them.
 //
 // The lock is a row with a short time to live, set by a conditional write and renewed while its holder works. If the holder dies, the others wait
-// until it expires. If the holder cannot reach the store to release it, it retries. A holder that works longer than its lock lasts may do the same as
+// until it expires. A holder that works longer than its lock lasts may do the same as
 // the next holder; this is safe, since every change may be made twice.
 
 import { randomBytes } from 'node:crypto'
@@ -14,7 +14,6 @@ const lockSeconds = 15
 const renewedAfterMs = 4_000
 const waitMsMax = 120_000
 const askAgainMs = 100
-const giveBackAgainMs = 500
 
 export interface HeldLock {
   /**
@@ -33,20 +32,14 @@ export async function withSchemaLock<Result>(
 ): Promise<Result> {
   const table = connection.table('sluice_schema')
   const holder = randomBytes(8).toString('hex')
-  let askedAtMs: number
-  try {
-    askedAtMs = await acquire(connection, table, holder, signal)
-  } catch (error) {
-    // The last request may have been applied although no answer came.
-    giveBackLater(connection, table, holder)
-    throw error
-  }
-  const keeper = keep(connection, table, holder, askedAtMs)
+  const keeper = keep(connection, table, holder, await acquire(connection, table, holder, signal))
   try {
     return await work(keeper.lock)
   } finally {
     keeper.stop()
-    if (!(await giveBack(connection, table, holder))) giveBackLater(connection, table, holder)
+    const release = `DELETE FROM ${table} WHERE name = 'lock' IF value = ?`
+    // If the store is away, the lock expires by itself.
+    await connection.query(release, [holder], { isIdempotent: false }).catch(() => undefined)
   }
 }
 
@@ -73,33 +66,10 @@ function keep(connection: Connection, table: string, holder: string, acquiredAtM
   return { lock: { renew }, stop: () => clearInterval(timer) }
 }
 
-/** @returns false if the store is down or does not answer: the caller may retry */
-async function giveBack(connection: Connection, table: string, holder: string): Promise<boolean> {
-  try {
-    await connection.query(`DELETE FROM ${table} WHERE name = 'lock' IF value = ?`, [holder], { isIdempotent: false })
-    return true
-  } catch (error) {
-    // No retry helps, or the connection is closed: the lock expires by itself.
-    return classify(error) !== 'transient'
-  }
-}
-
-/** Runs in the background, and does not keep the process alive. */
-function giveBackLater(connection: Connection, table: string, holder: string): void {
-  const untilMs = performance.now() + lockSeconds * 1000
-  const tryAgain = async (): Promise<void> => {
-    while (performance.now() < untilMs) {
-      await wait(giveBackAgainMs, undefined, { ref: false })
-      if (await giveBack(connection, table, holder)) return
-    }
-  }
-  void tryAgain()
-}
-
-/** @returns when the last request was sent: the lock lasts from then on */
+/** @returns when the request was sent that set the lock, or an earlier one: the lock lasts from then on */
 async function acquire(connection: Connection, table: string, holder: string, signal: AbortSignal | undefined): Promise<number> {
-  const untilMs = performance.now() + waitMsMax
-  while (performance.now() < untilMs) {
+  const firstAskedAtMs = performance.now()
+  while (performance.now() < firstAskedAtMs + waitMsMax) {
     signal?.throwIfAborted()
     const askedAtMs = performance.now()
     try {
@@ -108,11 +78,11 @@ async function acquire(connection: Connection, table: string, holder: string, si
         [holder],
         { isIdempotent: false },
       )
-      if (answer?.['[applied]'] === true || answer?.['value'] === holder) return askedAtMs
+      if (answer?.['[applied]'] === true) return askedAtMs
+      // An earlier request has set it, although no answer came.
+      if (answer?.['value'] === holder) return firstAskedAtMs
     } catch (error) {
       if (classify(error) !== 'transient') throw error
-      // The lock may have been set although no answer came. Without this check every process would wait until it expires.
-      if (await isOurs(connection, table, holder)) return askedAtMs
     }
     await wait(askAgainMs * (0.5 + Math.random()), undefined, signal === undefined ? {} : { signal })
   }
@@ -120,9 +90,4 @@ async function acquire(connection: Connection, table: string, holder: string, si
     'transient',
     `another process has been changing the schema of the keyspace "${connection.keyspace}" for ${waitMsMax / 1000} s: this one retries when it has finished`,
   )
-}
-
-async function isOurs(connection: Connection, table: string, holder: string): Promise<boolean> {
-  const [row] = await connection.query(`SELECT value FROM ${table} WHERE name = 'lock'`, [], { consistency: connection.levels.serial })
-  return row?.['value'] === holder
 }
