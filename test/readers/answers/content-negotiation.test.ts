@@ -1,11 +1,9 @@
 // Which form a client is answered in, and whether in gzip.
 
-import { once } from 'node:events'
-import { Readable } from 'node:stream'
-import { createGunzip, gunzipSync } from 'node:zlib'
+import { gunzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
 import { takesGzip } from '../../../http/requests/accept.ts'
-import { coded, codedStream, formOf, takesType } from '../../../readers/answers/content-negotiation.ts'
+import { coded, formOf, takesType } from '../../../readers/answers/content-negotiation.ts'
 
 test.each([
   [undefined, false],
@@ -74,33 +72,4 @@ test.each([
   [`${'text/html,'.repeat(20)}text/event-stream`, false],
 ])('Accept: %s accepts events: %s', (accept, takes) => {
   expect(takesType(accept, 'text/event-stream')).toBe(takes)
-})
-
-test('a short text is not compressed', async () => {
-  expect(await coded('a'.repeat(1023))).toBeUndefined()
-})
-
-test('each piece is sent before the next one is read', async () => {
-  const source = new Readable({ read: () => undefined })
-  const text = codedStream(source).pipe(createGunzip())
-  for (const piece of ['first', 'second']) {
-    source.push(piece)
-    expect(String(((await once(text, 'data')) as [Buffer])[0])).toBe(piece)
-  }
-  source.push(null)
-  await once(text, 'end')
-})
-
-test('if the source fails the stream fails, and if the stream is destroyed the source ends', async () => {
-  const failing = new Readable({ read: () => undefined })
-  const failed = once(codedStream(failing).resume(), 'end')
-  failing.destroy(new Error('the store is away'))
-  await expect(failed).rejects.toThrow('the store is away')
-
-  const source = new Readable({ read: () => undefined })
-  const stream = codedStream(source)
-  const closed = new Promise(resolve => source.on('close', resolve))
-  stream.destroy()
-  await closed
-  expect(source.destroyed).toBe(true)
 })

@@ -2,7 +2,6 @@
 
 import { describe, expect, test } from 'vitest'
 import { openEtags } from '../../../readers/etag.ts'
-import { StoreUnavailableError } from '../../../readers/reader.ts'
 import { channel, documentsAnswer, publishers, records } from '../../conformance/reader/fixture.ts'
 import { options, owner, serve, serveFixture, thing, unused } from '../served.ts'
 import { documentsOf, kib } from '../sized-rows.ts'
@@ -173,19 +172,6 @@ describe('formats of answers', () => {
     expect(lines).toBe(pages * 1000 + 7)
     expect(asked).toBe(pages + 1)
     await large.app.close()
-  })
-
-  test('an export whose store fails midway is cut off, so that it does not look complete', async () => {
-    const many = Array.from({ length: 1000 }, () => records.rows[0]!)
-    let asked = 0
-    const failing = await serve({
-      ...unused,
-      read: () => (++asked < 3 ? Promise.resolve(many) : Promise.reject(new StoreUnavailableError('away'))),
-    })
-    const answer = await fetch(`${failing.url}/channels/${channel}/messages?limit=all`, { headers: owner })
-    expect(answer.status).toBe(200)
-    await expect(answer.text()).rejects.toThrow()
-    await failing.app.close()
   })
 })
 

@@ -92,17 +92,6 @@ describeWithCassandra('what Cassandra refuses', cassandra => {
     }
   })
 
-  test('if the dead letter cannot be written the write fails, and the dead letter is requested once more', async () => {
-    const sink = await open()
-    const encoded = sink.encode(batchOf(0, 2, [refusedByServer(0), plain(1)]))
-    const away = new Error('the dead letters are away')
-    await expect(sink.write(encoded, () => Promise.reject(away), never)).rejects.toBe(away)
-    const seen: Rejection[] = []
-    await sink.write(encoded, async some => void seen.push(...some), never)
-    await sink.write(encoded, async some => void seen.push(...some), never)
-    expect(seen.map(({ message, partial }) => [message, partial])).toEqual([[0, true]])
-  })
-
   test('a replay on a keyspace of another version stops', async () => {
     const sink = await open()
     const setVersion = (value: string) =>

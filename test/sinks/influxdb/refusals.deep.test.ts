@@ -77,18 +77,6 @@ describeWithInflux('refusals', influx => {
       expect(await store.rows()).toHaveLength(4995)
     }))
 
-  test('if the dead letter cannot be written the write fails, and the dead letter is requested once more', () =>
-    withStore(async store => {
-      const sink = await store.open()
-      const encoded = sink.encode(batchOf(0, 2, [{ offset: 0, documents: [good, bad] }, plain(1)]))
-      const away = new Error('the dead letters are away')
-      await expect(sink.write(encoded, () => Promise.reject(away), signal)).rejects.toBe(away)
-      const asked: Rejection[] = []
-      for (let times = 0; times < 2; times++) await sink.write(encoded, async some => void asked.push(...some), signal)
-      expect(asked.map(({ message, partial }) => [message, partial])).toEqual([[0, true]])
-      expect(await offsets(store)).toEqual(['0/0', '1/0'])
-    }))
-
   const dayUs = 86_400_000_000
   const now = Date.now() * 1000
 

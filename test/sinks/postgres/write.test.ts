@@ -373,12 +373,4 @@ describeWithOwnPostgres('the PostgreSQL sink and its server', postgres => {
     behindGap.cover(logPartition(1, 3), 2, 3)
     await expect(write(behindGap)).rejects.toThrow('partition 3 of events: the batch starts at offset 2, but the store expects offset 1')
   })
-
-  test('127 logs get a number, and one more stops the writer', async () => {
-    await others.execute(
-      `INSERT INTO sluice.logs (number, name, id, writer) SELECT n, 'log-' || n, 'id', 'writer-1' FROM generate_series(2, 126) AS n`,
-    )
-    expect((await open({ logs: logsOf({ logName: 'last' }) })).logNumbers[0]).toBe(127)
-    await expect(open({ logs: logsOf({ logName: 'more' }) })).rejects.toThrow(/127 logs.*"more"/)
-  })
 })
