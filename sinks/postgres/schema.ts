@@ -64,7 +64,7 @@ export async function maintain(
   const failures = failure === undefined ? [] : [failure]
   const attempt = failuresInto(failures)
   if (retentionMonths > 0) failures.push(...(await dropBefore(database, now, retentionMonths)))
-  if (nameIndex) await attempt(makeNameIndex(unhurried))
+  if (nameIndex) await attempt(makeNameIndex(database, unhurried))
   if (failures.length > 1) throw new AggregateError(failures, failures.map(({ message }) => message).join('; '))
   if (failures[0] !== undefined) throw failures[0]
   return made
@@ -164,8 +164,10 @@ async function hasNameIndex(queries: Queries): Promise<boolean> {
 /**
  * Indexes each partition while it is written to, and then adds its index to that of the table, whose future partitions get one as well. Continues what an
  * earlier call left. Embedded, where nothing runs beside a statement, it is one statement.
+ *
+ * What locks the table, and so keeps messages from being stored, has time limits: its connection may be lost before the commit.
  */
-async function makeNameIndex(database: Database): Promise<void> {
+async function makeNameIndex(database: Database, unhurried: Database): Promise<void> {
   if (database.kind === 'embedded') return database.execute(`CREATE INDEX IF NOT EXISTS messages_name_time ON public.messages ${nameKey}`)
   const briefly = (sql: string): Promise<void> =>
     database.transaction(transaction => transaction.execute(`SET LOCAL lock_timeout = ${lockTimeoutMs}; ${sql}`))
@@ -185,7 +187,7 @@ async function makeNameIndex(database: Database): Promise<void> {
     const index = `sluice.${name}_name_time`
     // A process that was stopped leaves an index that is not used.
     if (isInvalid) await briefly(`DROP INDEX IF EXISTS ${index}`)
-    await database.execute(`CREATE INDEX CONCURRENTLY IF NOT EXISTS ${name}_name_time ON sluice.${name} ${nameKey}`)
+    await unhurried.execute(`CREATE INDEX CONCURRENTLY IF NOT EXISTS ${name}_name_time ON sluice.${name} ${nameKey}`)
     await briefly(`ALTER INDEX public.messages_name_time ATTACH PARTITION ${index}`)
   }
 }

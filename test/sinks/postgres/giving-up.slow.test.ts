@@ -6,6 +6,7 @@ import { from as copyFrom } from 'pg-copy-streams'
 import { afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import type { Database } from '../../../database/database.ts'
 import { openServer } from '../../../database/server.ts'
+import { maintain } from '../../../sinks/postgres/schema.ts'
 import { openSink } from '../../../sinks/postgres/sink.ts'
 import { logPartition } from '../../../transformers/log-partition.ts'
 import { withNumbers } from '../../conformance/sink/fixture.ts'
@@ -246,6 +247,27 @@ describeWithOwnPostgres('an aborted write', postgres => {
     expect(await another.write(another.encode(document), ignoreRefused, never)).toMatchObject([{ stored: 1 }])
     controller.abort()
     await writing
+  })
+
+  test('if the connection that creates the index by name is half-open, messages are stored again 5 s after the statement timeout', async () => {
+    const sink = await open('no proxy', 300)
+    await sink.write(sink.encode(plainBatch(0, 1)), ignoreRefused, never)
+    const near = { url: url.replace(/:\d+\//, `:${proxy.port}/`), applicationName: 'maintenance', connectionsMax: 1 }
+    const limited = await openServer({ ...near, statementTimeoutMs: 1_000 })
+    const unhurried = await openServer(near)
+    cleanups.push(
+      () => limited.close(),
+      () => unhurried.close(),
+    )
+    let maintaining: Promise<unknown> | undefined
+    await others.transaction(async transaction => {
+      await transaction.execute('LOCK TABLE messages IN ROW EXCLUSIVE MODE')
+      maintaining = maintain(limited, { nameIndex: true }, unhurried).catch((error: unknown) => error)
+      await until(`EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'maintenance' AND wait_event = 'relation')`)
+      proxy.halfOpen()
+    })
+    expect(await writeAgain(sink, sink.encode(plainBatch(1, 2)))).toMatchObject([{ stored: 1 }])
+    expect(await maintaining).toMatchObject({ sqlState: '' })
   })
 
   test('connections of another writer are not terminated', async () => {
