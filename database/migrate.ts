@@ -35,10 +35,10 @@ export async function migrate(database: Database, { folder, schema, table }: Mig
   const known = await namesIn(folder)
   if ((await pendingMigrations(database, { folder, schema, table })).length === 0) return []
   return database.transaction(async transaction => {
-    // Other processes hold the lock as long as their migrations run, which must not make this one fail.
-    // Changing a large table takes longer than a request may.
-    await transaction.execute('SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0')
-    await transaction.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))::text', [`migrations of ${schema}.${table}`])
+    // Other processes hold the lock as long as their migrations run, which must not make this one fail: a waiting connection that it gave up would stay on
+    // the server, one more with each attempt. Changing a large table takes longer than a request may.
+    const lock = `SELECT pg_advisory_xact_lock(hashtextextended('migrations of ${schema}.${table}', 0))`
+    await transaction.execute(`SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0; ${lock}`, { unhurried: true })
     const applied = (await tableExists(transaction, schema, table)) ? await namesRecorded(transaction, schema, table) : []
     const pending = pendingOf(known, applied, schema)
     if (pending.length > 0) await apply(transaction, { folder, schema, table }, pending)

@@ -1,9 +1,10 @@
 // Migrations, on both drivers.
 
+import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type Database, DatabaseError } from '../../database/database.ts'
 import { openEmbedded } from '../../database/embedded/embedded.ts'
 import { migrate } from '../../database/migrate.ts'
@@ -124,6 +125,26 @@ describeWithOwnPostgres('server', postgres => {
     const applied = await Promise.all(databases.map(database => migrate(database, options())))
     expect(applied.map(names => names.length).sort((a, b) => a - b)).toEqual([0, 0, 0, 0, 0, 0, 0, 0, 0, 3])
     await Promise.all(databases.map(database => database.close()))
+  })
+
+  test('one that waits for another waits on the same connection for longer than a statement may take', async () => {
+    const url = await postgres.createDatabase()
+    const [holder, waiter] = await Promise.all(
+      ['holder', 'waiter'].map(applicationName => openServer({ url, applicationName, connectionsMax: 2, statementTimeoutMs: 60_000 })),
+    )
+    let migrating: Promise<string[]> | undefined
+    await holder!.transaction(async transaction => {
+      await transaction.query(`SELECT pg_advisory_xact_lock(hashtextextended('migrations of ${schema}.${table}', 0))`)
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+      migrating = migrate(waiter!, options())
+      migrating.catch(() => undefined)
+      const waiting = `SELECT pid FROM pg_stat_activity WHERE application_name = 'waiter' AND wait_event = 'advisory'`
+      while ((await holder!.query(waiting)).length === 0) await once(AbortSignal.timeout(5), 'abort')
+      await vi.advanceTimersByTimeAsync(3_600_000)
+      vi.useRealTimers()
+    })
+    expect(await migrating).toHaveLength(2)
+    await Promise.all([holder!.close(), waiter!.close()])
   })
 
   test('a role with read access is enough if all are applied, and otherwise the error says what it lacks', async () => {
