@@ -19,9 +19,11 @@ export function connectionNames(writer: string): ConnectionNames {
   return { writer: prefix, sink: `${prefix}${randomBytes(6).toString('hex')}` }
 }
 
+export const replayPrefix = 'sluice-replay '
+
 /** The application name of a replay's transactions. It differs from the writer's, which may terminate connections of its own name. */
 export function replayName(writer: string): string {
-  return `sluice-replay ${printableName(writer)} ${randomBytes(6).toString('hex')}`
+  return `${replayPrefix}${printableName(writer)} ${randomBytes(6).toString('hex')}`
 }
 
 /** The server keeps only printable ASCII. A name that has to be changed gets a hash, so that no two writers share one. */

@@ -9,7 +9,7 @@ import { checkNumbers, openLogs, type SinkLogs } from '../logs.ts'
 import { acknowledge, resolveFormats } from '../rejections.ts'
 import type { ReplayOutcome, ReplaySink } from '../replay.ts'
 import { type MessageCounts, type Positions, packedPosition, type Reject, type Sink } from '../sink.ts'
-import { abortable, connectionNames, replayName } from './connection.ts'
+import { abortable, connectionNames, replayName, replayPrefix } from './connection.ts'
 import { copyTable } from './copy.ts'
 import { type EncodedBatch, encode } from './encode.ts'
 import { classify, isAnswer, isDataError, lockTimeout, missingTable } from './errors.ts'
@@ -215,6 +215,7 @@ interface PostgresReplayOptions {
 
 /** For a lock that another replay or a schema change holds. A person waits for the replay, and can start it again. */
 const replayLockTimeoutMs = 10_000
+const replayLock = 'sluice.replayed'
 
 /**
  * Opens a sink for replays, which creates and registers nothing. Each message is stored once, in a transaction of the replay's own, however often it
@@ -238,7 +239,7 @@ export async function openReplaySink({ database, options, writer, logNumber }: P
         const replays = replaysOf(batch, logNumber)
         const { rejected } = encoded
 
-        return await database.transaction(async (transaction): Promise<ReplayOutcome> => {
+        const storeOnce = async (transaction: Transaction): Promise<ReplayOutcome> => {
           await beginReplay(transaction, name)
           // Must come first: every later statement then sees what the writer has stored below its offset.
           const notPassed = await notPassedBy(transaction, batch, writer, logNumber)
@@ -257,9 +258,34 @@ export async function openReplaySink({ database, options, writer, logNumber }: P
             ])
           }
           return { refused: rejected, notPassed }
-        }, abort)
+        }
+        for (;;) {
+          try {
+            return await database.transaction(storeOnce, abort)
+          } catch (error) {
+            if (!isAnswer(error, lockTimeout) && !isAnswer(error, queryCanceled)) throw error
+            if ((await endLostReplays(database)) === 0) throw error
+          }
+        }
       }),
   }
+}
+
+/**
+ * Terminates replays whose client is gone: they have been in a statement, a COPY, for longer than any may take, and would keep others from replaying for
+ * hours. Returns how many.
+ */
+async function endLostReplays(database: Database): Promise<number> {
+  if (database.kind === 'embedded') return 0
+  const ended = await database.query(
+    `SELECT pg_terminate_backend(activity.pid)
+     FROM pg_locks AS held JOIN pg_stat_activity AS activity ON activity.pid = held.pid
+     WHERE held.locktype = 'advisory' AND held.granted AND activity.datname = current_database()
+       AND (held.classid::bigint << 32 | held.objid::bigint) = hashtextextended('${replayLock}', 0)
+       AND starts_with(activity.application_name, '${replayPrefix}') AND activity.state = 'active' AND current_setting('statement_timeout') <> '0'
+       AND activity.query_start < clock_timestamp() - current_setting('statement_timeout')::interval`,
+  )
+  return ended.length
 }
 
 /** Waits for other replays to end: they are rare, and two must not store the same message. */
@@ -268,7 +294,7 @@ async function beginReplay(transaction: Transaction, name: string): Promise<void
     String(replayLockTimeoutMs),
     name,
   ])
-  await transaction.query(`SELECT pg_advisory_xact_lock(hashtextextended('sluice.replayed', 0))`)
+  await transaction.query(`SELECT pg_advisory_xact_lock(hashtextextended('${replayLock}', 0))`)
 }
 
 /**

@@ -1,5 +1,8 @@
 // A replay beside a writer on a real PostgreSQL: the writer stands between a dead letter and its commit, is killed, and starts again.
 
+import { once } from 'node:events'
+import { Client } from 'pg'
+import { from as copyFrom } from 'pg-copy-streams'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Database } from '../../../database/database.ts'
 import { openServer } from '../../../database/server.ts'
@@ -67,6 +70,22 @@ describeWithPostgres('a replay beside a writer', postgres => {
     expect(rows.map(({ value }) => value)).toEqual([0, 1, 2, 3, 4, 5, 6])
     await second.sink.close()
     await second.database.close()
+  })
+
+  // The server ends neither its statement nor its transaction in time: while it reads a COPY it only looks for the end of the connection.
+  test('one whose client was lost in the middle of a COPY does not keep others from replaying', async () => {
+    const database = await openServer({ url, applicationName: 'replays', connectionsMax: 2, statementTimeoutMs: 1_000 })
+    const replays = await openReplaySink({ database, options, writer: 'writer-1', logNumber: 1 })
+    const holder = new Client({ connectionString: url, application_name: 'sluice-replay writer-1 gone', statement_timeout: 200 })
+    const ended = once(holder, 'error')
+    await holder.connect()
+    await holder.query(`BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('sluice.replayed', 0))`)
+    holder.query(copyFrom('COPY messages FROM STDIN')).on('error', () => undefined)
+    const copying = `SELECT FROM pg_stat_activity WHERE application_name = 'sluice-replay writer-1 gone' AND query LIKE 'COPY%'`
+    await expect.poll(() => operator.query(copying)).toHaveLength(1)
+    expect(await replays.write(batchOf(3, 4, [plain(3)]), new Set(), never)).toEqual({ refused: new Map(), notPassed: new Set() })
+    await ended
+    await database.close()
   })
 
   test('it has its own application name and lock timeout, and holds no partition of the writer', async () => {
