@@ -8,8 +8,8 @@ export type Json = null | boolean | number | bigint | string | Json[] | { [key: 
 const longDigits = /\d{16}/
 /** Nineteen digits and a sign. */
 const int64CharactersMax = 20
-const int64Min = -(2n ** 63n)
-const int64Max = 2n ** 63n - 1n
+export const int64Min = -(2n ** 63n)
+export const int64Max = 2n ** 63n - 1n
 
 /**
  * Keys are sorted by code unit at every depth, without white space. Numbers are printed as in JavaScript, but integers within int64 keep all
@@ -31,6 +31,19 @@ export function parsePayload(text: string): Json {
 /** As JavaScript prints it. What JSON has no number for comes from a foreign writer only, and is null. */
 export function numberText(value: number): string {
   return Number.isFinite(value) ? String(value) : 'null'
+}
+
+/** The double that is printed as this text; undefined if there is none. */
+export function doubleOf(text: string): number | undefined {
+  const number = Number(text)
+  return Number.isFinite(number) && String(number) === text ? number : undefined
+}
+
+/** The int64 that is printed as this text, with every digit; undefined if there is none. */
+export function int64Of(text: string): bigint | undefined {
+  if (!/^(0|-?[1-9]\d{0,18})$/.test(text)) return undefined
+  const exact = BigInt(text)
+  return exact >= int64Min && exact <= int64Max ? exact : undefined
 }
 
 function int64OrDouble(digits: string, nearest: number): number | bigint {

@@ -6,6 +6,7 @@
 import { quoted } from '../../sinks/cassandra/connection.ts'
 import { dateBytes } from '../../sinks/cassandra/day-registry.ts'
 import { type Column, formatTable, messagesTable, physicalName } from '../../sinks/cassandra/schema.ts'
+import { int64Max, int64Min } from '../answers/payload-json.ts'
 import { type Direction, type Filter, type RowKey, senmlFormat } from '../reader.ts'
 import { unitsDown, unitsUp } from '../request/time-range.ts'
 
@@ -195,8 +196,6 @@ export const firstDayOfAll = -(2 ** 31)
 /** The latest day that a date can represent. */
 export const lastDayOfAll = 2 ** 31 - 1
 
-const int64Min = -(2n ** 63n)
-const int64Max = 2n ** 63n - 1n
 const int32Min = -(2 ** 31)
 const dayNs = 86_400_000_000_000n
 

@@ -6,7 +6,7 @@
 
 import { exactText, fluxFrom, fluxOf, fluxText, fluxWhere, type Range } from '../../sinks/influxdb/connection.ts'
 import { physicalName } from '../../sinks/influxdb/encode.ts'
-import { numberText } from '../answers/payload-json.ts'
+import { doubleOf } from '../answers/payload-json.ts'
 import { type Comparator, type Direction, type Filter, type PayloadFilter, senmlFormat } from '../reader.ts'
 import { microsecond, type Span } from './windows.ts'
 
@@ -271,8 +271,8 @@ function payloadFinders({ path, text }: PayloadFilter): Finder[] {
   const field = path.join('/')
   const finders = [equal(field, fluxText(text))]
   if (text === 'true' || text === 'false') finders.push(equal(field, text))
-  const number = Number(text)
-  if (Number.isFinite(number) && numberText(number) === text) finders.push({ field, ...fluxCompared('eq', number) })
+  const number = doubleOf(text)
+  if (number !== undefined) finders.push({ field, ...fluxCompared('eq', number) })
   return finders
 }
 

@@ -5,7 +5,7 @@
 // for a payload may match too much, but never too little, and rows are matched once more in this process.
 
 import { rowIdOf } from '../../sinks/mongodb/bson.ts'
-import { numberText } from '../answers/payload-json.ts'
+import { doubleOf, int64Max, int64Min, int64Of } from '../answers/payload-json.ts'
 import { type Comparator, type Direction, type Filter, type PayloadFilter, type RowKey, senmlFormat } from '../reader.ts'
 import { unitsUp } from '../request/time-range.ts'
 
@@ -31,8 +31,6 @@ export function timeFieldOf(format: string): TimeField {
   return format === senmlFormat ? 'timeUs' : 'created'
 }
 
-const int64Min = -(2n ** 63n)
-const int64Max = 2n ** 63n - 1n
 const comparators: Readonly<Record<Comparator, string>> = { eq: '$eq', lt: '$lt', le: '$lte', gt: '$gt', ge: '$gte' }
 
 /**
@@ -137,11 +135,7 @@ function isPlainKey(key: string): boolean {
 function scalarsOf(text: string): unknown[] {
   const scalars: unknown[] = [text]
   if (text === 'true' || text === 'false') scalars.push(text === 'true')
-  if (/^(0|-?[1-9]\d{0,18})$/.test(text)) {
-    const exact = BigInt(text)
-    if (exact >= int64Min && exact <= int64Max) scalars.push(exact)
-  }
   // Beyond 2^53 the printed digits of a double are not its exact value.
-  if (/^-?\d/.test(text) && numberText(Number(text)) === text) scalars.push(Number(text))
+  scalars.push(...[int64Of(text), doubleOf(text)].filter(number => number !== undefined))
   return scalars
 }

@@ -5,7 +5,7 @@
 
 import type { SqlValue } from '../../database/database.ts'
 import { publisherKey } from '../../sinks/postgres/schema.ts'
-import { numberText } from '../answers/payload-json.ts'
+import { doubleOf, int64Max, int64Min, int64Of } from '../answers/payload-json.ts'
 import type { Comparator, Direction, Filter, PayloadFilter, RowKey } from '../reader.ts'
 import { unitsDown, unitsUp } from '../request/time-range.ts'
 
@@ -129,9 +129,6 @@ function quoteName(name: string): string {
   return `"${name.replaceAll('"', '""')}"`
 }
 
-const int64Min = -(2n ** 63n)
-const int64Max = 2n ** 63n - 1n
-
 /**
  * The JSON texts of the scalars with this text. jsonb compares numbers by value; they are stored as JavaScript prints them, or with every digit.
  * Whole numbers beyond int64 are left to `wholeNumbersOf`.
@@ -139,7 +136,7 @@ const int64Max = 2n ** 63n - 1n
 export function scalarCandidates(text: string): string[] {
   const candidates = [JSON.stringify(text)]
   if (text === 'true' || text === 'false' || text === 'null') candidates.push(text)
-  else if (isInt64(text) || (isDouble(text) && Math.abs(Number(text)) < 2 ** 63)) candidates.push(text)
+  else if (int64Of(text) !== undefined || Math.abs(doubleOf(text) ?? Number.NaN) < 2 ** 63) candidates.push(text)
   return candidates
 }
 
@@ -148,9 +145,8 @@ export function scalarCandidates(text: string): string[] {
  * answers print the nearest double.
  */
 export function wholeNumbersOf(text: string): readonly [least: string, greatest: string] | undefined {
-  if (isInt64(text) || !isDouble(text)) return undefined
-  const double = Number(text)
-  if (Math.abs(double) < 2 ** 63) return undefined
+  const double = doubleOf(text)
+  if (double === undefined || int64Of(text) !== undefined || Math.abs(double) < 2 ** 63) return undefined
   const [least, greatest] = roundedTo(BigInt(Math.abs(double)))
   if (double > 0) return [String(least > int64Max ? least : int64Max + 1n), String(greatest)]
   return [String(-greatest), String(-least < int64Min ? -least : int64Min - 1n)]
@@ -167,18 +163,6 @@ function roundedTo(double: bigint): readonly [least: bigint, greatest: bigint] {
   const halfDown = double === 1n << exponent ? halfUp / 2n : halfUp
   const odd = (double >> (exponent - 52n)) & 1n
   return [double - halfDown + odd, double + halfUp - odd]
-}
-
-/** True for the text of an int64, which answers print with every digit. */
-function isInt64(text: string): boolean {
-  if (!/^(0|-?[1-9]\d{0,18})$/.test(text)) return false
-  const exact = BigInt(text)
-  return exact >= int64Min && exact <= int64Max
-}
-
-/** True for a number as JavaScript prints it. */
-function isDouble(text: string): boolean {
-  return /^-?\d/.test(text) && numberText(Number(text)) === text
 }
 
 /** SQL and the values of its parameters. */
