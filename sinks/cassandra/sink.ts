@@ -32,9 +32,6 @@ interface CassandraSinkOptions extends SinkLogs {
 
 type CassandraReplayOptions = Pick<CassandraSinkOptions, 'connection' | 'options' | 'onNotice'> & { readonly logNumber: number }
 
-/** Most statements that are cached, one for each format: a device that keeps naming new formats must not fill the memory. */
-const statementsMax = 10_000
-
 /**
  * A table that another process has just created is listed in system_schema before its node accepts statements for it, and other nodes get it even
  * later. The sink waits for it for up to ten seconds.
@@ -83,7 +80,7 @@ async function openStore(
     logNumbers,
     bucketDays: options.bucketDays,
     dayRegistry,
-    insert: insertStatements(connection.keyspace),
+    insert: format => insertStatement(connection.keyspace, format),
     unset: connection.unset,
     rowBytesMax: await rowBytesMax(connection),
   }
@@ -150,18 +147,6 @@ async function prepare(
       if (!isSchemaFault(error) || attempt > settlingAttempts) throw connection.explain(error)
       await wait(settlingMs)
     }
-  }
-}
-
-function insertStatements(keyspace: string): (format: string) => string {
-  const known = new Map<string, string>()
-  return format => {
-    let insert = known.get(format)
-    if (insert === undefined) {
-      if (known.size >= statementsMax) known.clear()
-      known.set(format, (insert = insertStatement(keyspace, format)))
-    }
-    return insert
   }
 }
 
