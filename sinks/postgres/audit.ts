@@ -8,7 +8,7 @@ import type { Database } from '../../database/database.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
 import type { AuditedLog, AuditedMessage, AuditedPartition, StoreAudit, Whereabouts } from '../audit.ts'
 import { packedPosition } from '../sink.ts'
-import { hasRows, physicalName, readLogs, rowTables, tableExists } from './registry.ts'
+import { hasRows, physicalName, quoted, readLogs, rowTables, tableExists } from './registry.ts'
 
 const pageRows = 5_000
 const embeddedRangeOffsets = 50_000
@@ -59,7 +59,7 @@ export function openAudit(database: Database): StoreAudit {
       const sqlOfTable = `SELECT table_name FROM sluice.formats WHERE format = $1 AND ${tableExists}`
       const [table] = await database.query<{ table_name: string }>(sqlOfTable, [format])
       if (table === undefined) return 0
-      const sql = `SELECT count(*) AS rows FROM formats.${quoted(table.table_name)}
+      const sql = `SELECT count(*) AS rows FROM ${quoted(table.table_name)}
         WHERE channel = $1 AND position = $2 AND created BETWEEN $3 AND $4`
       return countOf(await database.query(sql, [channel, position, BigInt(earliestUs) * 1000n, BigInt(latestUs) * 1000n + 999n]))
     },
@@ -68,7 +68,7 @@ export function openAudit(database: Database): StoreAudit {
       const [table, times] =
         format === senmlFormat
           ? ['public.messages', `time BETWEEN '${isoTime(earliestUs)}' AND '${isoTime(latestUs)}'`]
-          : [`formats.${quoted(physicalName(format))}`, `created BETWEEN ${earliestUs}000 AND ${latestUs}999`]
+          : [quoted(physicalName(format)), `created BETWEEN ${earliestUs}000 AND ${latestUs}999`]
       return `SELECT * FROM ${table} WHERE channel = ${literal(channel)} AND ${times} AND position = ${packedPosition(log, partition, offset)};`
     },
   }
@@ -159,8 +159,4 @@ function messageOf({ position, rows, doubled, replayed }: MessageRow): AuditedMe
 
 function countOf(rows: readonly Record<string, unknown>[]): number {
   return Number(rows[0]?.['rows'] ?? 0)
-}
-
-function quoted(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`
 }

@@ -110,9 +110,9 @@ function publisherIndexName(table: string): string {
   return `$$publisher$${createHash('sha256').update(table).digest('hex').slice(0, 32)}`
 }
 
-/** Names from physicalName contain no quote. */
-function quoted(table: string): string {
-  return `formats."${table}"`
+/** The table of a format, quoted with its schema. */
+export function quoted(table: string): string {
+  return `formats."${table.replaceAll('"', '""')}"`
 }
 
 type LogRow = Record<string, string | number | bigint | null> & { content_types: string | null; accepted_us: bigint } & Readonly<
@@ -211,7 +211,7 @@ export async function rowTables(queries: Queries): Promise<string[]> {
   const formats = await queries.query<{ table_name: string }>(
     `SELECT table_name FROM sluice.formats WHERE ${tableExists} ORDER BY table_name`,
   )
-  return ['public.messages', ...formats.map(({ table_name }) => `formats."${table_name.replaceAll('"', '""')}"`)]
+  return ['public.messages', ...formats.map(({ table_name }) => quoted(table_name))]
 }
 
 export const tableExists = `to_regclass(format('formats.%I', table_name)) IS NOT NULL`
