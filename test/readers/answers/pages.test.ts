@@ -1,7 +1,7 @@
 // What is answered over HTTP: page by page, in each form, whole, and in groups.
 
 import { describe, expect, test } from 'vitest'
-import { openEtags } from '../../../readers/etag.ts'
+import { openEtags } from '../../../readers/answers/etag.ts'
 import { channel, documentsAnswer, publishers, records } from '../../conformance/reader/fixture.ts'
 import { options, owner, serve, serveFixture, thing, unused } from '../served.ts'
 import { documentsOf, kib } from '../sized-rows.ts'
