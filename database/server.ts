@@ -47,7 +47,10 @@ export interface ServerOptions {
 const spent = new WeakSet<ClientBase>()
 /** How much longer than its statement timeout a connection may stay silent, to allow for the network. */
 const answerGraceMs = 5_000
-/** Detects a vanished server while waiting for its answer: after 10 s, ten probes are sent, one each second (libuv's interval). */
+/**
+ * Detects a vanished server while waiting for its answer: after 10 s, ten probes are sent, one each second (libuv's interval). The server does the same
+ * (its default is two hours): it has no other time limit for a client that vanished within a COPY, and would keep the locks.
+ */
 const keepAliveInitialDelayMs = 10_000
 
 /**
@@ -72,7 +75,8 @@ export async function openServer(options: ServerOptions): Promise<Database> {
   /** How long an answer may take; 0 means no limit. */
   const answerMsMax = statementTimeoutMs === 0 ? 0 : statementTimeoutMs + answerGraceMs
   const settings = `SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'postgres'; SET bytea_output = 'hex'; SET extra_float_digits = 1;
-    SET lock_timeout = ${lockTimeoutMs}; SET statement_timeout = ${statementTimeoutMs}; SET idle_in_transaction_session_timeout = ${answerMsMax}${watchesClients ? '; SET client_connection_check_interval = 1000' : ''}
+    SET lock_timeout = ${lockTimeoutMs}; SET statement_timeout = ${statementTimeoutMs}; SET idle_in_transaction_session_timeout = ${answerMsMax};
+    SET tcp_keepalives_idle = ${keepAliveInitialDelayMs / 1000}; SET tcp_keepalives_interval = 1${watchesClients ? '; SET client_connection_check_interval = 1000' : ''}
     ${plansEach ? "; SET plan_cache_mode = 'force_custom_plan'" : ''}${prepares ? '; SET jit = off' : ''}`
   const pool = new pg.Pool({
     connectionString: options.url,

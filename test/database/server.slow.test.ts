@@ -212,6 +212,12 @@ describeWithOwnPostgres('PostgreSQL server', postgres => {
     await others.execute('DROP TABLE left_alone')
   })
 
+  test('the server looks for a vanished client as often as the client for a vanished server', async () => {
+    const database = await open()
+    const settings = `SELECT current_setting('tcp_keepalives_idle') AS idle, current_setting('tcp_keepalives_interval') AS interval`
+    expect(await database.query(settings)).toEqual([{ idle: '10', interval: '1' }])
+  })
+
   test('a silent connection is dropped 5 s after the statement timeout', async () => {
     const proxy = await openProxy(Number(new URL(postgres.url).port))
     const url = postgres.url.replace(`:${new URL(postgres.url).port}`, `:${proxy.port}`)
