@@ -53,8 +53,8 @@ export type ErrorClass = 'transient' | 'systemic' | 'fenced'
  *
  * The caller guarantees: batches come in the order of the log, their ranges contiguous in each partition; one `write` at a time; after a transient
  * error it writes the same encoded batch again, or drops it; no call after `close`. No text has a NUL or half a surrogate pair, a subtopic has at most
- * 2,048 bytes, and a payload 64 levels: `pipeline/writer/decode.ts` and the transformers refuse others, and sinks do not check again. The batch does not change until the write of its encoded form has
- * resolved; then the caller reuses it, and the sink must no longer read it.
+ * 2,048 bytes, and a payload 64 levels: `pipeline/writer/decode.ts` and the transformers refuse others, and sinks do not check again. The batch does not
+ * change until the write of its encoded form has resolved; then the caller reuses it, and the sink must no longer read it.
  *
  * Opening a sink checks that the writer may write each log: no other writer takes its content types, and it is the log that was written before. It
  * gives no log a number, unless an operator accepts the log by its id: a log whose messages are all filtered needs none.

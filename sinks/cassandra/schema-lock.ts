@@ -1,8 +1,7 @@
 // One process at a time changes the schema: two nodes that create the same table at the same time create two, and cannot agree on one of them.
 //
 // The lock is a row with a short time to live, set by a conditional write and renewed while its holder works. If the holder dies, the others wait
-// until it expires. A holder that works longer than its lock lasts may do the same as
-// the next holder; this is safe, since every change may be made twice.
+// until it expires. A holder that works longer than its lock lasts may do the same as the next holder; this is safe, since every change may be made twice.
 
 import { randomBytes } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
