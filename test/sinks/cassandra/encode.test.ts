@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import { openDayRegistry } from '../../../sinks/cassandra/day-registry.ts'
 import { type EncodedRow, type Encoding, encode } from '../../../sinks/cassandra/encode.ts'
 import { insertStatement } from '../../../sinks/cassandra/schema.ts'
-import { batchOf, plain, type TestMessage, type TestRecord } from '../batches.ts'
+import { batchOf, plain, plainBatch, type TestMessage, type TestRecord } from '../batches.ts'
 
 const encoding = (some: Partial<Encoding> = {}): Encoding => ({
   logNumbers: [127],
@@ -109,6 +109,11 @@ test('a channel with rows on many days is grouped like one with few', () => {
     expect(requests).toHaveLength(count)
     expect(requests.every(rows => rows.length === 2 && (rows[0]!.params[1] as Buffer).equals(rows[1]!.params[1] as Buffer))).toBe(true)
   }
+})
+
+test('small rows are grouped by 32', () => {
+  const { tables } = encode(plainBatch(0, 100), encoding())
+  expect(tables[0]!.requests.map(request => request.length)).toEqual([32, 32, 32, 4])
 })
 
 test('text too long for a key or a mutation rejects the whole message', () => {
