@@ -92,6 +92,22 @@ describeWithCassandra('what Cassandra refuses', cassandra => {
     }
   })
 
+  test('a dead letter that cannot be written fails the write, and is requested once more, also by a writer that starts again', async () => {
+    const away = new Error('the dead letters are away')
+    for (let start = 0; start < 2; start++) {
+      const sink = await open()
+      const encoded = sink.encode(batchOf(0, 2, [refusedByServer(0), plain(1)]))
+      await expect(sink.write(encoded, () => Promise.reject(away), never)).rejects.toBe(away)
+      const requested: Rejection[] = []
+      for (let time = 0; time < 2; time++) {
+        const counted = await sink.write(encoded, async some => void requested.push(...some), never)
+        expect(counted).toMatchObject([{ received: 2, stored: 1, deadLettered: 1 }])
+      }
+      expect(requested.map(({ message, partial }) => [message, partial])).toEqual([[0, true]])
+      expect((await offsets()).filter(offset => offset === 1)).toEqual([1])
+    }
+  })
+
   test('a replay on a keyspace of another version stops', async () => {
     const sink = await open()
     const setVersion = (value: string) =>

@@ -77,6 +77,24 @@ describeWithInflux('refusals', influx => {
       expect(await store.rows()).toHaveLength(4995)
     }))
 
+  test('a dead letter that cannot be written fails the write, and is requested once more, also by a writer that starts again', () =>
+    withStore(async store => {
+      const away = new Error('the dead letters are away')
+      for (let start = 0; start < 2; start++) {
+        const sink = await store.open()
+        const encoded = sink.encode(batchOf(0, 2, [{ offset: 0, documents: [good, bad] }, plain(1)]))
+        await expect(sink.write(encoded, () => Promise.reject(away), signal)).rejects.toBe(away)
+        const requested: Rejection[] = []
+        for (let time = 0; time < 2; time++) {
+          const [counts] = await sink.write(encoded, async some => void requested.push(...some), signal)
+          expect(counts).toMatchObject({ received: 2, stored: 1, deadLettered: 1 })
+        }
+        expect(requested.map(({ message, partial }) => [message, partial])).toEqual([[0, true]])
+        expect(await offsets(store)).toEqual(['0/0', '1/0'])
+        await sink.close()
+      }
+    }))
+
   const dayUs = 86_400_000_000
   const now = Date.now() * 1000
 
