@@ -9,7 +9,7 @@ import { classify } from '../../../sinks/mongodb/errors.ts'
 import { openLogTable, physicalName } from '../../../sinks/mongodb/registry.ts'
 import { type AuditedStore, auditConformance } from '../../conformance/audit.ts'
 import { describeWithOwnMongo } from '../../servers/mongo.ts'
-import { batchOf, plain } from '../batches.ts'
+import { batchOf, plain, type TestMessage } from '../batches.ts'
 import { openStore, optionsOf } from './store.ts'
 
 describeWithOwnMongo('FerretDB', mongo => {
@@ -60,6 +60,25 @@ describeWithOwnMongo('FerretDB', mongo => {
   }
 
   auditConformance('the audit, on FerretDB', openAudited)
+
+  test('many collections, and one that takes several pages, are counted together in the order of offsets', async () => {
+    const store = await openAudited()
+    const sink = await store.open()
+    const messages: TestMessage[] = Array.from({ length: 600 }, (_, offset) => {
+      if (offset % 3 === 0) return { offset, records: Array.from({ length: 27 }, (_, value) => ({ value })) }
+      const documents = Array.from({ length: 1 + (offset % 5) }, () => ({ format: `format-${offset % 160}`, payload: { offset } }))
+      return { offset, channel: `channel-${offset % 10}`, documents }
+    })
+    await sink.write(sink.encode(batchOf(0, 600, messages)), ignoreRefused, signal)
+    const found: { offset: number; rows: number }[] = []
+    for await (const { offset, rows, doubled } of store.audit.messages(sink.logNumbers[0]!, 0, 0, 600)) {
+      expect(doubled).toBe(0)
+      found.push({ offset, rows })
+    }
+    expect(found).toEqual(messages.map(({ offset, records, documents }) => ({ offset, rows: (records ?? documents)!.length })))
+    await sink.close()
+    await store.close()
+  })
 
   test('the last offsets of the last partition are found, without the first ones of the next', async () => {
     const store = await openAudited()
