@@ -54,6 +54,22 @@ export const noKey: MessageFault = {
 }
 
 /**
+ * The time of a message is not one, or is out of range. The range is the same wherever a time is read: its microseconds are exact in a double, and
+ * its nanoseconds then fit into 64 bits, in the header of a dead letter as in a store.
+ *
+ * @param from what it was read from: `the field at`
+ */
+export function createdFault(from: string, hint: string): MessageFault {
+  return {
+    rule: 'created',
+    reason: `${from} is not a time within 2^53 microseconds of 1970 (1684-07-28 to 2255-06-05)`,
+    hint: `${hint}; leave it out if it is not set`,
+    subjectKnown: true,
+    part: 'created',
+  }
+}
+
+/**
  * The parts of the present message as they are in a Kafka record, for a topic whose envelope has another layout. Texts are null if there is none or
  * it is empty, and undefined if it is not UTF-8.
  */

@@ -10,7 +10,7 @@ import type { Timestamp } from '../../transformers/json/times/timestamp.ts'
 import { readDecimal } from '../../transformers/json/times/unix-time.ts'
 import { keyFault, timestampFault } from '../kafka/records/envelope-header.ts'
 import { mediaType } from '../kafka/records/media-type.ts'
-import { type EnvelopePart, emptyMessage, type MessageFault, type RawCursor, type RecordParts } from '../source.ts'
+import { createdFault, type EnvelopePart, emptyMessage, type MessageFault, type RawCursor, type RecordParts } from '../source.ts'
 import { fieldText, rootObject } from './field.ts'
 import { type EnvelopeLayout, type EnvelopeSource, sourcesText } from './layout.ts'
 
@@ -121,11 +121,12 @@ export function openLaidOutCursor(cursor: RawCursor, { layout, topic, payloadByt
 const timestamp: Timestamp = { us: 0, restNs: 0 }
 const rfc3339 = openTimeField({ fieldName: 'created', fieldFormat: 'rfc3339' })
 
-/** Writes the time to `timestamp`; returns false, and writes 0, if the text is not one. */
+/** Writes the time to `timestamp`; returns false, and writes 0, if the text is not one, or its microseconds are not a safe integer. */
 function readTime(text: string): boolean {
   const digits = /^(\d{1,19})(?:\.\d{1,9})?$/.exec(text)
   if (digits !== null) readDecimal(text, unitOf(digits[1]!.length), timestamp)
-  if (digits !== null ? Number.isSafeInteger(timestamp.us) : rfc3339.read(text, undefined, 0, timestamp) === undefined) return true
+  const isTime = digits !== null || rfc3339.read(text, undefined, 0, timestamp) === undefined
+  if (isTime && Number.isSafeInteger(timestamp.us)) return true
   timestamp.us = timestamp.restNs = 0
   return false
 }
@@ -151,10 +152,7 @@ function notUtf8(source: EnvelopeSource): MessageFault {
 }
 
 function badCreated(source: EnvelopeSource): MessageFault {
-  return {
-    rule: 'created',
-    reason: `${sourcesText([source])} is not a time`,
-    hint: 'send digits since 1970 in seconds, ms, µs or ns, or RFC 3339 such as 2026-11-26T10:00:00Z; or take envelope.created from elsewhere',
-    subjectKnown: true,
-  }
+  const hint =
+    'send digits since 1970 in seconds, ms, µs or ns, or RFC 3339 such as 2026-11-26T10:00:00Z; or take envelope.created from elsewhere'
+  return createdFault(sourcesText([source]), hint)
 }

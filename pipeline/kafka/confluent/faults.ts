@@ -1,6 +1,6 @@
 // Faults of messages whose frame, schema or record cannot be decoded.
 
-import type { MessageFault } from '../../source.ts'
+import { createdFault, type MessageFault } from '../../source.ts'
 import { noValue } from '../records/envelope-header.ts'
 
 const hint = "send messages in the format of Confluent's Avro or JSON Schema serializers, or set log.encoding to raw"
@@ -17,13 +17,10 @@ export const noPayload = frameFault('the payload of the record is null')
 /** Without a record the subtopic is unknown, so no subject can filter the message. */
 export const tombstone: MessageFault = { rule: noValue.rule, reason: noValue.reason, hint: noValue.hint }
 
-/** The subject is known. */
-export const createdFault: MessageFault = {
-  ...frameFault('created is beyond 2^53 microseconds from 1970'),
-  hint: 'set created in nanoseconds since 1970, or in the unit of its logical type',
-  subjectKnown: true,
-  part: 'created',
-}
+export const farCreated = createdFault(
+  'the field created of the record',
+  'set created in nanoseconds since 1970, or in the unit of its logical type',
+)
 
 /** The registry has no such schema. */
 export function unknownSchema(id: number): MessageFault {

@@ -14,7 +14,7 @@ import { mediaType } from '../records/media-type.ts'
 import { length, longToTimestamp, readLength, readLong, timestamp } from './avro/long.ts'
 import { branchOf, Kind, skip } from './avro/shape.ts'
 import { frameBytes } from './encode.ts'
-import { brokenRecord, createdFault, noMagic, noPayload, noText, tombstone } from './faults.ts'
+import { brokenRecord, farCreated, noMagic, noPayload, noText, tombstone } from './faults.ts'
 import { Part, type RecordPlan, type Step } from './record-plan.ts'
 
 /** How to decode messages of a schema, or why they cannot be decoded. */
@@ -101,7 +101,7 @@ export function openFramedCursor(cursor: RawCursor, decodings: Decodings): RawCu
       message.createdRestNs = raw.createdRestNs
       if (raw.fault === timestampFault) note(timestampFault)
     }
-    if (outOfRange) note(createdFault)
+    if (outOfRange) note(farCreated)
   }
 
   function note(fault: MessageFault): void {

@@ -1,6 +1,6 @@
 // Recognizes the envelope's headers by name, and defines the faults of messages whose envelope cannot be read.
 
-import type { MessageFault } from '../../source.ts'
+import { createdFault, type MessageFault } from '../../source.ts'
 
 /** The headers of `envelope-headers.ts`; `none` is any other header. */
 export const EnvelopeHeader = { none: 0, subtopic: 1, publisher: 2, protocol: 3, created: 4, contentType: 5 } as const
@@ -63,13 +63,10 @@ export const noValue: MessageFault = {
   subjectKnown: true,
 }
 
-export const timestampFault: MessageFault = {
-  rule: 'timestamp',
-  reason: 'the timestamp of the record is beyond 2^53 microseconds, and there is no header created',
-  hint: 'send the timestamp in milliseconds since 1970, or the header created in nanoseconds',
-  subjectKnown: true,
-  part: 'created',
-}
+export const timestampFault: MessageFault = createdFault(
+  'the timestamp of the record',
+  'send the timestamp in milliseconds since 1970, or the header created in nanoseconds',
+)
 
 function notText(name: string): MessageFault {
   return { rule: 'header', reason: `the header ${name} is not UTF-8`, hint: `send the header ${name} as text, or omit it` }
@@ -81,12 +78,6 @@ export const headerFaults: Readonly<Record<EnvelopeHeader, MessageFault | undefi
   [EnvelopeHeader.subtopic]: { ...notText('subtopic'), part: 'subtopic' },
   [EnvelopeHeader.publisher]: { ...notText('publisher'), subjectKnown: true, part: 'publisher' },
   [EnvelopeHeader.protocol]: { ...notText('protocol'), subjectKnown: true },
-  [EnvelopeHeader.created]: {
-    rule: 'header',
-    reason: 'the header created is not a decimal integer of nanoseconds within 2^53 microseconds of 1970',
-    hint: 'send the header created in nanoseconds since 1970, in decimal digits, or omit it',
-    subjectKnown: true,
-    part: 'created',
-  },
+  [EnvelopeHeader.created]: createdFault('the header created', 'send the header created in nanoseconds since 1970, in decimal digits'),
   [EnvelopeHeader.contentType]: { ...notText('content-type'), subjectKnown: true, part: 'contentType' },
 }

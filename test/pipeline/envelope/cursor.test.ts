@@ -9,7 +9,7 @@ import { encodeFrame } from '../../../pipeline/kafka/confluent/encode.ts'
 import type { RawMessage } from '../../../pipeline/source.ts'
 import type { TopicReader } from '../../../pipeline/topic-reader.ts'
 import { parseAhead, parseJson } from '../../../transformers/json/parse.ts'
-import { framedChunk, ourId } from '../kafka/confluent/framed-messages.ts'
+import { avroType, framed, framedChunk, messageOf, ourId, planFor } from '../kafka/confluent/framed-messages.ts'
 import { type BatchFields, encodeBatch, fetch, type RecordFields } from '../kafka/records/record-batches.ts'
 
 const timestampMs = 1_700_000_000_123
@@ -110,6 +110,68 @@ test.each<[string, string, number, number]>([
   expect(read({ created: ['field:at'] }, { key: 'k', value: JSON.stringify({ at: text }) })).toMatchObject(expected)
 })
 
+/** RFC 3339 with microseconds. */
+function rfc3339Of(us: bigint): string {
+  const ms = (us < 0n ? us - 999n : us) / 1000n
+  return new Date(Number(ms)).toISOString().replace('Z', `${String(us - ms * 1000n).padStart(3, '0')}Z`)
+}
+
+function framedAt(created: bigint, logicalType?: string): RawMessage {
+  const type = logicalType === undefined ? 'long' : { type: 'long', logicalType }
+  const fields = [
+    { name: 'created', type },
+    { name: 'payload', type: 'bytes' },
+  ]
+  const schema = { type: 'record', name: 'Reading', fields }
+  const longMax = 2n ** 63n - 1n
+  const long = created > longMax ? longMax : created < -longMax ? -longMax : created
+  return messageOf(framed(avroType(schema).toBuffer({ created: long, payload: Buffer.from('{}') })), planFor(schema))
+}
+
+/** Everywhere a time can be: the name of the place in a fault, and the message with this time there. */
+const places: readonly (readonly [place: (us: bigint) => string, readAt: (us: bigint) => RawMessage])[] = [
+  [() => 'the field at', us => read({ created: ['field:at'] }, { key: 'k', value: JSON.stringify({ at: rfc3339Of(us) }) })],
+  [() => 'the header at', us => read({ created: ['header:at'] }, { key: 'k', headers: [['at', rfc3339Of(us)]] })],
+  [() => 'the key', us => read({ created: ['key'] }, { key: rfc3339Of(us) })],
+  [us => JSON.stringify(rfc3339Of(us)), us => read({ created: [`const:${rfc3339Of(us)}`] }, { key: 'k' })],
+  [() => 'the header created', us => read({ publisher: ['key'] }, { key: 'k', headers: [['created', `${us}000`]] })],
+  [() => 'the timestamp of the record', us => read({ publisher: ['key'] }, { key: 'k' }, { baseTimestamp: us / 1000n })],
+  [() => 'the timestamp of the record', us => read({ created: ['header:at'] }, { key: 'k' }, { baseTimestamp: us / 1000n })],
+  [() => 'the field created of the record', us => framedAt(us * 1000n)],
+  [() => 'the field created of the record', us => framedAt(us, 'timestamp-micros')],
+  [() => 'the field created of the record', us => framedAt(us / 1000n, 'timestamp-millis')],
+]
+
+const latestUs = 2n ** 53n - 1n
+
+test.each<[string, bigint]>([
+  ['0001-01-01, the time that is not set of .NET and Go,', -62_135_596_800_000_000n],
+  ['9999-12-31, the last one of .NET,', 253_402_300_799_000_000n],
+  ['the first second after the range', 9_007_199_255_000_000n],
+  ['the last millisecond before the range', -9_007_199_254_741_000n],
+])('%s is no time of a message, wherever it is: one rule, in one sentence', (_name, us) => {
+  for (const [place, readAt] of places) {
+    expect(readAt(us)).toMatchObject({
+      fault: {
+        rule: 'created',
+        reason: `${place(us)} is not a time within 2^53 microseconds of 1970 (1684-07-28 to 2255-06-05)`,
+        hint: expect.stringMatching(/; leave it out if it is not set$/) as string,
+      },
+      createdUs: 0,
+      createdRestNs: 0,
+    })
+  }
+})
+
+test.each([latestUs, -latestUs])('%s microseconds from 1970 are a time, wherever it is', us => {
+  for (const [place, readAt] of places) {
+    const { fault, createdUs } = readAt(us)
+    expect(fault, place(us)).toBeUndefined()
+    // A record has milliseconds.
+    expect(Math.abs(Number(us) - createdUs), place(us)).toBeLessThan(1000)
+  }
+})
+
 test('a number in a field is a time, and without one the timestamp of the record counts', () => {
   expect(read({ created: ['field:ts'] }, { key: 'k', value: document })).toMatchObject({ createdUs: 1_699_999_999_000_000 })
   expect(read({ created: ['field:other'] }, { key: 'k', value: document })).toMatchObject({ createdUs: timestampMs * 1000 })
@@ -131,7 +193,13 @@ test.each<[string, EnvelopeOptions, RecordFields, string, RegExp]>([
     'header',
     /^the header s is not UTF-8$/,
   ],
-  ['a time that is none', { created: ['field:ts'] }, { key: 'k', value: '{"ts":"soon"}' }, 'created', /^the field ts is not a time$/],
+  [
+    'a time that is none',
+    { created: ['field:ts'] },
+    { key: 'k', value: '{"ts":"soon"}' },
+    'created',
+    /^the field ts is not a time within /,
+  ],
   ['a channel in what is not JSON', { channel: ['field:id'] }, { value: '{"id":' }, 'json-syntax', /not JSON/],
   [
     'a channel in what is nested too deep',

@@ -23,10 +23,17 @@ const documents = [
   { key: 'gateway', headers: {}, value: { kind: 'readings', at: '2026-09-21T14:13:22Z', device: { id: 'd2' }, temperature: 22 } },
   { key: null, headers: { device: 'd1/ü' }, value: { opened: true } },
   { key: 'gateway', headers: {}, value: { kind: 'readings', temperature: 0 } },
+  // Not set in .NET and Go, the last one of .NET, and on both sides of 2^53 µs.
+  ...['0001-01-01T00:00:00Z', '9999-12-31T23:59:59Z', '2255-06-05T23:47:35Z', '2255-06-05T23:47:34Z'].map((at, number) => ({
+    key: 'gateway',
+    headers: { device: 'd3' },
+    value: { kind: 'readings', at, temperature: 30 + number },
+  })),
+  { key: 'gateway', headers: { device: 'd4' }, value: { kind: 'readings', at: 1_790_000_003, temperature: 40 } },
 ]
 
 describeUnlessMissing('a topic of another producer', missingKafka() ?? missingPostgres(), () => {
-  test('is stored where its envelope is said to be, and what had no channel is stored by a replay at its own time', async () => {
+  test('is stored where its envelope is said to be, and what had no channel or no time is stored by a replay at its own time', async () => {
     const site = await openSite({ partitions: 1, environment: { ...shortWaits, ...envelope, SVC_WORKERS_COUNT: '1' } })
     onTestFinished(() => site.close())
     const producer = new KafkaJs({ brokers: [...site.kafka.brokers], logLevel: logLevel.NOTHING }).producer()
@@ -40,16 +47,24 @@ describeUnlessMissing('a topic of another producer', missingKafka() ?? missingPo
     const rows = (): Promise<unknown[]> =>
       site.store.query(`
         SELECT 'readings' AS format, channel, publisher, created::text, payload->>'temperature' AS value FROM formats.readings
-        UNION ALL SELECT 'events', channel, publisher, created::text, payload->>'opened' FROM formats.events ORDER BY 1, 2, 4`)
+        UNION ALL SELECT 'events', channel, publisher, created::text, payload->>'opened' FROM formats.events ORDER BY 1, 2, 4, 5`)
     const stored = [
       { format: 'events', channel: 'd1/ü', publisher: '', created: `${timestampMs}000000`, value: 'true' },
       { format: 'readings', channel: 'd1', publisher: 'gateway', created: '1790000001000000000', value: '21.5' },
       { format: 'readings', channel: 'd2', publisher: 'gateway', created: '1790000002000000000', value: '22' },
+      { format: 'readings', channel: 'd4', publisher: 'gateway', created: '1790000003000000000', value: '40' },
     ]
     expect(await rows()).toEqual(stored)
     const environment = { ...site.direct, ...envelope }
     expect(await runSluice(['verify', 'relational'], environment)).toMatchObject({ code: 0 })
-    expect((await runSluice(['dlq', 'ls'], environment)).printed).toMatch(/no-channel/)
+    const deadLetters = (await runSluice(['dlq', 'ls', '--json'], environment)).printed.trimEnd().split('\n')
+    expect(deadLetters.map(line => JSON.parse(line) as Record<string, unknown>)).toMatchObject([
+      { id: '1-0-3', rule: 'no-channel' },
+      { id: '1-0-4', rule: 'created', channel: 'd3', created: '0' },
+      { id: '1-0-5', rule: 'created', channel: 'd3', created: '0' },
+      { id: '1-0-6', rule: 'created', channel: 'd3', created: '0' },
+      { id: '1-0-7', rule: 'time-range', channel: 'd3', created: '9007199254000000000' },
+    ])
     expect((await runSluice(['trace', '1-0-1'], environment)).printed).toMatch(/d2/)
 
     // Its reader: the administrator's, and the statement's of PostgreSQL.
@@ -65,12 +80,19 @@ describeUnlessMissing('a topic of another producer', missingKafka() ?? missingPo
     const { owner, device } = await makeSite(api.url)
     for (const other of [owner, device]) expect((await call(reader.url, 'GET', read, { authorization: other })).status).toBe(403)
 
-    // The writer would give it this channel now, too.
-    const mended = { ...environment, SVC_ENVELOPE_CHANNEL: 'header:device,field:device.id,const:plant' }
+    // The writer would give them this channel and this time now, too.
+    const mended = {
+      ...environment,
+      SVC_ENVELOPE_CHANNEL: 'header:device,field:device.id,const:plant',
+      SVC_ENVELOPE_CREATED: 'field:sent',
+    }
     expect((await runSluice(['dlq', 'replay', '--all'], mended)).code).toBe(0)
+    const replayed = { format: 'readings', publisher: 'gateway', created: `${timestampMs}000000` }
     expect(await rows()).toEqual([
-      ...stored,
-      { format: 'readings', channel: 'plant', publisher: 'gateway', created: `${timestampMs}000000`, value: '0' },
+      ...stored.slice(0, -1),
+      ...['30', '31', '32', '33'].map(value => ({ ...replayed, channel: 'd3', value })),
+      ...stored.slice(-1),
+      { ...replayed, channel: 'plant', value: '0' },
     ])
     expect((await runSluice(['dlq', 'ls', '--all', '--channel', 'plant'], mended)).printed).toMatch(/replayed/)
     expect(await runSluice(['verify', 'relational'], mended)).toMatchObject({ code: 0 })

@@ -159,7 +159,7 @@ test('a time beyond 2^53 microseconds is a fault of a message whose subject is k
   for (const created of [2n ** 63n - 1n, -(2n ** 63n)]) {
     const message = messageOf(framed(ourType.toBuffer({ ...whole, created })))
     expect(message).toMatchObject({ channel: 'c1', subtopic: 'a.b', createdUs: 0, createdRestNs: 0 })
-    expect(message.fault).toMatchObject({ rule: 'confluent-frame', subjectKnown: true })
+    expect(message.fault).toMatchObject({ rule: 'created', subjectKnown: true })
   }
 })
 

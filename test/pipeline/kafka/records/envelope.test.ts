@@ -123,7 +123,7 @@ describe('a message is faulty', () => {
 
   test.each(['soon', '1.5', '99999999999999999999'])('whose header created is %j', value =>
     expect(envelopeOf({ headers: [['created', value]] })).toMatchObject({
-      fault: { rule: 'header' },
+      fault: { rule: 'created', reason: expect.stringMatching(/^the header created is not a time within /) as string },
       channel: 'c1',
       createdUs: 0,
       createdRestNs: 0,
@@ -131,7 +131,7 @@ describe('a message is faulty', () => {
   )
 
   test.each([2n ** 62n, -(2n ** 62n), 9_007_199_254_741n])('whose timestamp is %s if created is missing', baseTimestamp => {
-    expect(envelopeOf({}, { baseTimestamp })).toMatchObject({ fault: { rule: 'timestamp' }, createdUs: 0 })
+    expect(envelopeOf({}, { baseTimestamp })).toMatchObject({ fault: { rule: 'created' }, createdUs: 0 })
     expect(envelopeOf({ headers: [['created', '1000']] }, { baseTimestamp })).toMatchObject({ fault: undefined, createdUs: 1 })
   })
 
