@@ -12,6 +12,9 @@ import type { GroupMember } from './broker.ts'
 export const protocolName = 'roundrobin'
 const version = 1
 
+/** The numbers of partitions, by topic. */
+export type TopicPartitions = ReadonlyMap<string, readonly number[]>
+
 /**
  * Encodes a subscription.
  *
@@ -19,71 +22,111 @@ const version = 1
  * @param owned the partitions that the member has and prefers to keep
  */
 export function encodeSubscription(topics: readonly string[], owned: readonly LogPartition[]): Buffer {
-  return Buffer.concat([int16(version), int32(topics.length), ...topics.map(string), int32(0), topicsOf(topics, owned)])
+  return Buffer.concat([int16(version), int32(topics.length), ...topics.map(string), int32(0), encodePartitions(byTopic(topics, owned))])
 }
 
-export function encodeAssignment(topics: readonly string[], partitions: readonly LogPartition[]): Buffer {
-  return Buffer.concat([int16(version), topicsOf(topics, partitions), int32(0)])
+export function encodeAssignment(partitions: TopicPartitions): Buffer {
+  return Buffer.concat([int16(version), encodePartitions(partitions), int32(0)])
 }
 
-/** The partitions of the topics in an assignment, in order; empty if the member got none. */
+/** @param topics by log */
+export function byTopic(topics: readonly string[], partitions: readonly LogPartition[]): Map<string, number[]> {
+  return new Map([...Map.groupBy(partitions, logOf)].map(([log, own]) => [topics[log]!, own.map(partitionOf)]))
+}
+
+/**
+ * The partitions of the topics in an assignment, in order; empty if the member got none.
+ *
+ * @param topics by log
+ * @throws RangeError for bytes that are not an assignment
+ */
 export function decodeAssignment(bytes: Buffer, topics: readonly string[]): LogPartition[] {
   if (bytes.length < 2) return []
   const reader = openReader(bytes)
   reader.int16()
-  return reader.partitionsOf(topics)
+  const found = [...reader.partitions()].flatMap(([topic, own]) => {
+    const log = topics.indexOf(topic)
+    return log < 0 ? [] : own.map(partition => logPartition(log, partition))
+  })
+  return found.sort((left, right) => left - right)
 }
 
-interface Asked {
+/** What a member asks the leader of its group for. */
+export interface Subscription {
   readonly memberId: string
-  readonly wants: ReadonlySet<string>
-  readonly owned: readonly LogPartition[]
+  readonly topics: ReadonlySet<string>
+  /** The partitions that it had. Other clients may omit them. */
+  readonly owned: TopicPartitions
+  /** The bytes are not a subscription: the member gets no partitions, and the others are not affected. */
+  readonly isUnreadable: boolean
 }
 
-/** Decodes the topics of a member, and the partitions that it had. Other clients may omit the latter. */
-function askedBy({ memberId, metadata }: GroupMember, topics: readonly string[]): Asked {
-  const reader = openReader(metadata)
-  const version = reader.int16()
-  const wants = new Set<string>()
-  for (let left = reader.int32(); left > 0; left--) wants.add(reader.string())
-  reader.skipBytes()
-  return { memberId, wants, owned: version >= 1 && reader.more() ? reader.partitionsOf(topics) : [] }
+/** Names that Kafka accepts: a query about an invalid one could fail for all topics. */
+const topicName = /^(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}$/
+
+export function decodeSubscription({ memberId, metadata }: GroupMember): Subscription {
+  try {
+    const reader = openReader(metadata)
+    const version = reader.int16()
+    const topics = new Set<string>()
+    for (let left = reader.int32(); left > 0; left--) topics.add(reader.string())
+    for (const topic of topics) if (!topicName.test(topic)) throw new RangeError('not the name of a topic')
+    reader.skipBytes()
+    return { memberId, topics, owned: version >= 1 && reader.more() ? reader.partitions() : new Map(), isUnreadable: false }
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
+    return { memberId, topics: new Set(), owned: new Map(), isUnreadable: true }
+  }
 }
 
 /**
- * Assigns each partition to one member that subscribes to its topic, with at most one more per member than any other has. Members keep their
- * partitions if that is possible, because messages fetched ahead are dropped when a partition moves.
+ * Assigns each partition to one member that subscribes to its topic. Topics with the same subscribers are dealt together, with at most one partition
+ * more for one of their subscribers than for any other. Members keep their partitions if that is possible, because messages fetched ahead are dropped
+ * when a partition moves.
  *
- * The members of a writer subscribe to the same topics, except while a new topic is not known to all of them yet: then the topics with the same
- * subscribers are balanced separately.
+ * @param topics the number of partitions of each
+ * @returns by member
  */
 export function assign(
-  topics: readonly string[],
-  partitions: readonly LogPartition[],
-  members: readonly GroupMember[],
-): Map<string, LogPartition[]> {
-  const asked = members
-    .map(member => askedBy(member, topics))
-    .sort((left, right) => right.owned.length - left.owned.length || (left.memberId < right.memberId ? -1 : 1))
-  const given = new Map<string, LogPartition[]>(asked.map(({ memberId }) => [memberId, []]))
-  const subscribers = topics.map(topic => asked.filter(({ wants }) => wants.has(topic)))
-  const names = subscribers.map(takers => takers.map(({ memberId }) => memberId).join(' '))
-  for (const pool of Map.groupBy(partitions, at => names[logOf(at)]).values()) deal(pool, subscribers[logOf(pool[0]!)]!, given)
-  for (const kept of given.values()) kept.sort((left, right) => left - right)
+  topics: ReadonlyMap<string, number>,
+  subscriptions: readonly Subscription[],
+): Map<string, ReadonlyMap<string, number[]>> {
+  const given = new Map(subscriptions.map(({ memberId }) => [memberId, new Map<string, number[]>()]))
+  const subscribers = new Map([...topics.keys()].map(topic => [topic, [] as number[]]))
+  for (const [nth, subscription] of subscriptions.entries()) for (const topic of subscription.topics) subscribers.get(topic)?.push(nth)
+  for (const pool of Map.groupBy(topics.keys(), topic => subscribers.get(topic)!.join()).values()) {
+    const takers = subscribers.get(pool[0]!)!.map(nth => subscriptions[nth]!)
+    deal(pool, topics, takers, given)
+  }
   return given
 }
 
-/** Deals the partitions to the takers. */
-function deal(partitions: readonly LogPartition[], takers: readonly Asked[], given: ReadonlyMap<string, LogPartition[]>): void {
+/** A partition of a pool is one number: topic × stride + partition. */
+const topicStride = 2 ** 32
+
+/** Deals the partitions of these topics to their subscribers. */
+function deal(
+  pool: readonly string[],
+  counts: ReadonlyMap<string, number>,
+  takers: readonly Subscription[],
+  given: ReadonlyMap<string, Map<string, number[]>>,
+): void {
   if (takers.length === 0) return
-  const free = new Set(partitions.toSorted(acrossTopics))
-  const shares = new Map<string, LogPartition[]>()
-  const least = Math.floor(partitions.length / takers.length)
-  let withOneMore = partitions.length % takers.length
-  for (const { memberId, owned } of takers) {
-    const kept: LogPartition[] = []
+  const all = pool.flatMap((topic, nth) => Array.from({ length: counts.get(topic)! }, (_, partition) => nth * topicStride + partition))
+  const free = new Set(all.sort(acrossTopics))
+  const asked = takers
+    .map(({ memberId, owned }) => {
+      const own = pool.flatMap((topic, nth) => (owned.get(topic) ?? []).map(partition => nth * topicStride + partition))
+      return { memberId, owned: own.filter(at => free.has(at)).sort(acrossTopics) }
+    })
+    .sort((left, right) => right.owned.length - left.owned.length || (left.memberId < right.memberId ? -1 : 1))
+  const shares = new Map<string, number[]>()
+  const least = Math.floor(all.length / takers.length)
+  let withOneMore = all.length % takers.length
+  for (const { memberId, owned } of asked) {
+    const kept: number[] = []
     shares.set(memberId, kept)
-    for (const at of owned.toSorted(acrossTopics)) {
+    for (const at of owned) {
       if (kept.length === least + (withOneMore > 0 ? 1 : 0)) break
       if (free.delete(at)) kept.push(at)
     }
@@ -91,21 +134,32 @@ function deal(partitions: readonly LogPartition[], takers: readonly Asked[], giv
   }
   const rest = [...free]
   for (const kept of shares.values()) while (kept.length < least) kept.push(rest.pop()!)
-  for (const [memberId, kept] of shares) {
+  const fewestFirst = [...shares].sort(([left], [right]) => sizeOf(given.get(left)!) - sizeOf(given.get(right)!))
+  for (const [memberId, kept] of fewestFirst) {
     if (kept.length === least && rest.length > 0) kept.push(rest.pop()!)
-    given.get(memberId)!.push(...kept)
+    const own = Map.groupBy(kept, at => pool[Math.floor(at / topicStride)]!)
+    for (const [topic, of] of own)
+      given.get(memberId)!.set(
+        topic,
+        of.map(at => at % topicStride).sort((left, right) => left - right),
+      )
   }
 }
 
 /** Neighbours are of different topics, so that a busy topic is not left to one member. */
-function acrossTopics(left: LogPartition, right: LogPartition): number {
-  return partitionOf(left) - partitionOf(right) || left - right
+function acrossTopics(left: number, right: number): number {
+  return (left % topicStride) - (right % topicStride) || left - right
 }
 
-function topicsOf(topics: readonly string[], partitions: readonly LogPartition[]): Buffer {
-  const byTopic = [...Map.groupBy(partitions, logOf)]
-  const encoded = byTopic.flatMap(([log, own]) => [string(topics[log]!), int32(own.length), ...own.map(at => int32(partitionOf(at)))])
-  return Buffer.concat([int32(byTopic.length), ...encoded])
+function sizeOf(partitions: TopicPartitions): number {
+  let sum = 0
+  for (const own of partitions.values()) sum += own.length
+  return sum
+}
+
+function encodePartitions(partitions: TopicPartitions): Buffer {
+  const encoded = [...partitions].flatMap(([topic, own]) => [string(topic), int32(own.length), ...own.map(int32)])
+  return Buffer.concat([int32(partitions.size), ...encoded])
 }
 
 function int16(value: number): Buffer {
@@ -131,41 +185,38 @@ interface Reader {
   string(): string
   skipBytes(): void
   more(): boolean
-  partitionsOf(topics: readonly string[]): LogPartition[]
+  partitions(): Map<string, number[]>
 }
 
-/** Its methods throw RangeError if the bytes are cut off. */
+/** Its methods throw RangeError if the bytes are cut off, or say a negative length. */
 function openReader(bytes: Buffer): Reader {
   let at = 0
+  function take(length: number): number {
+    if (length < 0 || at + length > bytes.length) throw new RangeError(`${length} bytes at ${at} of ${bytes.length}`)
+    at += length
+    return at - length
+  }
   const reader: Reader = {
-    int16() {
-      at += 2
-      return bytes.readInt16BE(at - 2)
-    },
-    int32() {
-      at += 4
-      return bytes.readInt32BE(at - 4)
-    },
+    int16: () => bytes.readInt16BE(take(2)),
+    int32: () => bytes.readInt32BE(take(4)),
     string() {
-      const length = reader.int16()
-      at += length
-      return bytes.toString('utf8', at - length, at)
+      const from = take(reader.int16())
+      return bytes.toString('utf8', from, at)
     },
     skipBytes() {
-      const length = reader.int32()
-      at += Math.max(0, length)
+      // Null has the length -1.
+      take(Math.max(0, reader.int32()))
     },
     more: () => at < bytes.length,
-    partitionsOf(topics) {
-      const partitions: LogPartition[] = []
+    partitions() {
+      const partitions = new Map<string, number[]>()
       for (let left = reader.int32(); left > 0; left--) {
-        const log = topics.indexOf(reader.string())
-        for (let left = reader.int32(); left > 0; left--) {
-          const partition = reader.int32()
-          if (log >= 0) partitions.push(logPartition(log, partition))
-        }
+        const topic = reader.string()
+        const own = partitions.get(topic) ?? []
+        for (let left = reader.int32(); left > 0; left--) own.push(reader.int32())
+        partitions.set(topic, own)
       }
-      return partitions.sort((left, right) => left - right)
+      return partitions
     },
   }
   return reader

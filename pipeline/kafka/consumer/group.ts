@@ -3,8 +3,8 @@
 import type { Positions } from '../../../sinks/sink.ts'
 import type { LogPartition } from '../../../transformers/log-partition.ts'
 import { code } from '../failure.ts'
-import { decodeAssignment, encodeAssignment, encodeSubscription, protocolName } from './assignment.ts'
-import type { GroupMember, InGeneration } from './broker.ts'
+import { decodeAssignment, encodeSubscription, protocolName } from './assignment.ts'
+import type { GroupMember, InGeneration, SyncRequest } from './broker.ts'
 import type { Cluster } from './cluster.ts'
 import { codeOf, logFailure } from './failure.ts'
 import type { Topics } from './topics.ts'
@@ -42,15 +42,10 @@ export async function joinGroup(cluster: Cluster, topics: Topics, joining: Joini
 /**
  * The member's partitions, in order. Throws the errors of brokers.
  *
- * @param given assignments by member, from the leader; empty for other members
+ * @param assignments by member, from the leader; empty for other members
  */
-export async function syncGroup(
-  cluster: Cluster,
-  topics: Topics,
-  { given, ...member }: InGeneration & { readonly rebalanceMs: number; readonly given: ReadonlyMap<string, readonly LogPartition[]> },
-): Promise<LogPartition[]> {
-  const assignments = new Map([...given].map(([memberId, partitions]) => [memberId, encodeAssignment(topics.names, partitions)]))
-  const assignment = await cluster.atCoordinator(member.group, broker => broker.sync({ ...member, protocol: protocolName, assignments }))
+export async function syncGroup(cluster: Cluster, topics: Topics, member: Omit<SyncRequest, 'protocol'>): Promise<LogPartition[]> {
+  const assignment = await cluster.atCoordinator(member.group, broker => broker.sync({ ...member, protocol: protocolName }))
   return decodeAssignment(assignment, topics.names)
 }
 

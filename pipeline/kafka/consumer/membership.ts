@@ -23,11 +23,11 @@ import { LogUnavailableError } from '../../log.ts'
 import { SystemicError } from '../../systemic-error.ts'
 import { waitBefore } from '../../writer/retry.ts'
 import { code } from '../failure.ts'
-import { assign } from './assignment.ts'
 import { BrokerError, type KafkaBroker } from './broker.ts'
 import type { Cluster } from './cluster.ts'
 import { codeOf, logFailure } from './failure.ts'
 import { joinGroup, readCommitted, syncGroup, writeCommitted } from './group.ts'
+import { openLeadership } from './leadership.ts'
 import type { Topics } from './topics.ts'
 
 export interface MembershipOptions {
@@ -78,13 +78,12 @@ interface HeldShare extends Share {
 
 export function openMembership(cluster: Cluster, topics: Topics, options: MembershipOptions, logger: Logger): Membership {
   const { group, instance, sessionMs, rebalanceMs, heartbeatMs, metadataMs } = options
+  const leadership = openLeadership(topics, group, logger)
   const leaving = new AbortController()
   let living: Promise<void> | undefined
   let share: HeldShare | undefined
   let memberId = ''
   let leads = false
-  /** Number of assigned partitions if this member is the leader; undefined if it assigned them in an earlier membership. */
-  let partitionsGiven: number | undefined
   let heardMs = 0
   let isIn = false
   let changed = Promise.withResolvers<void>()
@@ -166,17 +165,9 @@ export function openMembership(cluster: Cluster, topics: Topics, options: Member
     heardMs = performance.now()
     identify(joined.memberId)
     leads = joined.leads
-    const gives = leads && !joined.skipsAssignment
-    const all = gives ? [...(await topics.now()).leaders.keys()] : []
-    partitionsGiven = gives ? all.length : undefined
-    const partitions = await syncGroup(cluster, topics, {
-      group,
-      memberId,
-      instance,
-      generation,
-      rebalanceMs,
-      given: gives ? assign(topics.names, all, members) : new Map(),
-    })
+    if (joined.skipsAssignment) leadership.forget()
+    const assignments = leads && !joined.skipsAssignment ? await leadership.assign(members) : new Map<string, Buffer>()
+    const partitions = await syncGroup(cluster, topics, { group, memberId, instance, generation, rebalanceMs, assignments })
     heardMs = performance.now()
     take(generation, partitions)
   }
@@ -209,9 +200,8 @@ export function openMembership(cluster: Cluster, topics: Topics, options: Member
   async function lookForPartitions(): Promise<void> {
     if (performance.now() - lookedMs < metadataMs) return
     lookedMs = performance.now()
-    const { leaders } = await topics.now()
     // When the leader joins again, the group rebalances.
-    if (leaders.size !== partitionsGiven) throw new BrokerError(code.rebalancing, 'there are more partitions')
+    if (await leadership.isOutdated()) throw new BrokerError(code.rebalancing, 'there are more partitions')
   }
 
   /** A heartbeat, aborted when the session is over: a frozen broker keeps connections open without answering. */

@@ -20,6 +20,8 @@ export interface TopicsMetadata {
   readonly ids: readonly string[]
   /** The leader of each partition, by log and partition; it may be `noLeader`. */
   readonly leaders: ReadonlyMap<LogPartition, number>
+  /** The number of partitions of each other topic that was asked for; without those that do not exist or may not be described. */
+  readonly others: ReadonlyMap<string, number>
 }
 
 export interface Topics {
@@ -30,10 +32,11 @@ export interface Topics {
   /**
    * Asks a broker for the metadata.
    *
+   * @param others further topics, which are not checked
    * @throws SystemicError if one is missing, was recreated, access is denied, or it has more partitions than a position can represent
    * @throws LogUnavailableError if no broker can answer
    */
-  now(): Promise<TopicsMetadata>
+  now(others?: readonly string[]): Promise<TopicsMetadata>
   /**
    * The first offset that each partition still has, and the offset of its next message, for partitions whose leaders answer. A partition
    * may have no leader, or be so new that the broker does not know it.
@@ -66,20 +69,22 @@ export function openTopics(cluster: Cluster, names: readonly string[], meantIds:
   const missingSinceMs: (number | undefined)[] = names.map(() => undefined)
   const text = topicsText(names)
 
-  async function now(): Promise<TopicsMetadata> {
-    let topics: readonly TopicMetadata[]
+  async function now(others: readonly string[] = []): Promise<TopicsMetadata> {
+    let found: readonly TopicMetadata[]
     try {
-      ;({ topics } = await cluster.metadata(names))
+      found = (await cluster.metadata([...names, ...others])).topics
     } catch (error) {
       missingSinceMs.fill(undefined)
       throw logFailure(error, `${text} cannot be looked up`)
     }
+    const topics = found.slice(0, names.length)
     const leaders = new Map<LogPartition, number>()
     for (const [log, topic] of topics.entries()) {
       check(log, topic)
       for (const { partition, leader } of topic.partitions) leaders.set(logPartition(log, partition), leader)
     }
-    return { ids: topics.map(({ id }) => id), leaders }
+    const counts = others.map((name, nth) => [name, found[names.length + nth]!.partitions.length] as const)
+    return { ids: topics.map(({ id }) => id), leaders, others: new Map(counts.filter(([, count]) => count > 0)) }
   }
 
   function check(log: number, topic: TopicMetadata): void {

@@ -53,7 +53,7 @@ async function begin(topic: FakeTopic, startAt: StartAt, work: (beginning: Begin
           leaderId: 'm',
           members: [{ memberId: 'm', metadata: encodeSubscription(['t'], []) }],
         }),
-        sync: async () => encodeAssignment(['t'], [...positionsOf({ 0: 0, 1: 0, 2: 0 }).keys()]),
+        sync: async () => encodeAssignment(new Map([['t', [0, 1, 2]]])),
         heartbeat: async () => undefined,
         leave: async () => undefined,
       })

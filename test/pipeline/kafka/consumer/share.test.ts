@@ -72,7 +72,7 @@ test('a commit contains only partitions of the share', async () => {
           leaderId: 'm',
           members: [{ memberId: 'm', metadata: encodeSubscription(['t'], []) }],
         }),
-        sync: async () => encodeAssignment(['t'], [logPartition(0, 0)]),
+        sync: async () => encodeAssignment(new Map([['t', [0]]])),
         heartbeat: async () => undefined,
         leave: async () => undefined,
         committed: async () => new Map(),
