@@ -9,10 +9,10 @@ import type { Decoder } from '../writer/decode.ts'
 import { auditPartition, type PartitionReport, rangeOf } from './partition.ts'
 
 /**
- * The offsets that a consumer group has committed for a topic: the position of a writer whose store keeps no positions. Left out for a store
+ * The offsets that the consumer group of a writer has committed for a topic: the position of a writer whose store keeps no positions. Left out for a store
  * that keeps them.
  */
-export type CommittedOf = (group: string, topic: Pick<TopicReader, 'name' | 'partitions'>) => Promise<PartitionOffsets>
+export type CommittedOf = (writer: string, topic: Pick<TopicReader, 'name' | 'partitions'>) => Promise<PartitionOffsets>
 
 export interface VerifyParts {
   readonly reader: TopicReader
@@ -120,7 +120,7 @@ export function knownLog(logs: readonly AuditedLog[], { name, id }: Pick<TopicRe
 function checkCommitted(positions: PartitionOffsets, bounds: readonly TopicBounds[], writer: string, topic: string): void {
   if (positions.size > 0 || bounds.every(({ start, end }) => start === end)) return
   throw new SystemicError(
-    `the consumer group ${writer} has no committed offsets for the topic ${topic}, so the writer's position is unknown: the writer has not started, or Kafka has deleted the offsets, as it does after a week without members (offsets.retention.minutes)`,
+    `the consumer group of the writer ${writer} has no committed offsets for the topic ${topic}, so the writer's position is unknown: the writer has not started, or Kafka has deleted the offsets, as it does after a week without members (offsets.retention.minutes)`,
   )
 }
 

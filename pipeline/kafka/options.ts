@@ -143,7 +143,8 @@ export const kafkaSourceOptions = Type.Object({
     Type.String({
       pattern: '^[a-zA-Z0-9._-]{1,80}$',
       allowed: '1 to 80 of the characters a-z A-Z 0-9 . _ -',
-      description: "Consumer group and name of the writer; default: the store's name.",
+      description:
+        "Consumer group and name of the writer; default: the group `<store>.<topic>`, and the store's name. Required with several topics or a pattern.",
     }),
   ),
   client: Type.Optional(

@@ -1,4 +1,4 @@
-// Which topics a writer reads: the names and patterns of `log.topics`, or the one of `log.topic`.
+// Which topics a writer reads: the names and patterns of `log.topics`, or the one of `log.topic`; and in which consumer group.
 
 import { named } from '../../config/options/variable.ts'
 import { logsMax } from '../../transformers/log-partition.ts'
@@ -18,6 +18,24 @@ export function wantedTopics({ topic = defaultTopic, topics = [topic] }: TopicOp
 
 export function isPattern(wanted: string): boolean {
   return wanted.startsWith('^')
+}
+
+/**
+ * The consumer group of a writer, under which Kafka keeps its offsets. By default it says the topic too: writers of different topics are members of
+ * different groups.
+ *
+ * @param store `relational`
+ * @param group `log.group`
+ */
+export function consumerGroup(store: string, topic: string, group: string | undefined): string {
+  return group ?? `${store}.${topic}`
+}
+
+/** The fault of a writer of several topics without `log.group`: a group named after them would change with them, and begin again. */
+export function groupFault({ group, ...options }: TopicOptions & { readonly group?: string | undefined }): string | undefined {
+  const wanted = wantedTopics(options)
+  if (group !== undefined || (wanted.length === 1 && !isPattern(wanted[0]!))) return undefined
+  return 'a writer of several topics, or of a pattern, needs a name, under which Kafka keeps its offsets also when topics are added: set SVC_LOG_GROUP'
 }
 
 /** Of Kafka and its tools, and of Sluice's dead letters and replays of earlier releases: no pattern matches them. */

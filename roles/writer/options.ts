@@ -12,6 +12,7 @@ import { envelopeOptions } from '../../pipeline/envelope/options.ts'
 import { checkKafkaConsumer } from '../../pipeline/kafka/consumer/limits.ts'
 import { kafkaConsumerOptions } from '../../pipeline/kafka/consumer/options.ts'
 import { kafkaFaults, kafkaSourceOptions } from '../../pipeline/kafka/options.ts'
+import { groupFault } from '../../pipeline/kafka/topic-patterns.ts'
 import { batchOptions, messageOptions, subscriberOptions, workersOptions } from '../../pipeline/options.ts'
 import { transformerFaults, transformerOptions } from '../../pipeline/transformer-options.ts'
 import { subjectFilter } from '../../pipeline/writer/subject-filter.ts'
@@ -82,6 +83,8 @@ export function writerOptionsOf({ writer: store }: Pick<StoreOptions, 'writer'>)
 export function loadWriterOptions(kind: StoreOptions, sources: OptionSources): WriterOptions {
   const options = loadOptions(writerOptionsOf(kind), sources) as WriterOptions
   const faults: OptionFault[] = [...httpFaults(options.http), ...kafkaFaults(options.log, options.env)]
+  const unnamed = groupFault(options.log)
+  if (unnamed !== undefined) faults.push({ place: 'log.group', problem: unnamed })
   noteFault(faults, 'subscriber.subjects', () => void subjectFilter(options.subscriber.subjects))
   noteFault(faults, 'consumer', () => checkKafkaConsumer(options.consumer))
   noteFault(faults, 'workers.memory_bytes', () => assertWriterMemory(options, options.log.brokers.length))

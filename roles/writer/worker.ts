@@ -28,8 +28,9 @@ import type { WriterOptions } from './options.ts'
 export interface WorkerSettings {
   readonly worker: number
   readonly store: StoreName
-  /** The writer's name: its consumer group, prefix of the dead-letter topic, and owner of the store. */
+  /** The writer's name: suffix of the dead-letter topics, and owner of the rows. */
   readonly name: string
+  readonly group: string
   readonly options: WriterOptions
   readonly connection: KafkaConnection
   /** By log. */
@@ -48,7 +49,7 @@ const drainMsMax = 1_500
  * @throws SystemicError for an error that waiting cannot fix
  */
 export async function openWriterWorker(
-  { worker, store: storeName, name, options, connection, topics }: WorkerSettings,
+  { worker, store: storeName, name, group, options, connection, topics }: WorkerSettings,
   { registry, outages, onStateChange, onWaiting, onFailure }: WorkerEvents,
   signal: AbortSignal,
 ): Promise<OpenWorker> {
@@ -93,7 +94,7 @@ export async function openWriterWorker(
     const { contentTypes } = options.transformer
     const names = topics.map(topic => topic.name)
     const logs = topics.map(({ name: logName, id: logId }) => {
-      const hasCommits = (): Promise<boolean> => isCommitted(connection, logName, name)
+      const hasCommits = (): Promise<boolean> => isCommitted(connection, logName, group)
       return { logName, logId, writer: name, contentTypes, acceptNewLog: acceptNew, hasCommits }
     })
     const sink = await opened(() => store.openSink(logs, sentence => logger.warn(sentence)))
@@ -115,7 +116,7 @@ export async function openWriterWorker(
       connection,
       topics: names,
       topicIds: topics.map(({ id }) => id),
-      group: name,
+      group,
       ...(instance === undefined ? {} : { instance: `${instance}-${worker}` }),
       ...(sink.positions === undefined ? {} : { startAt: (of: readonly LogPartition[]) => sink.positions!(of) }),
       consumer,

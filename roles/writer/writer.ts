@@ -8,7 +8,7 @@ import { factOf, type OutageReport, openOutages } from '../../config/outage.ts'
 import { aborted, type ProcessScope, runProcess } from '../../config/run-process.ts'
 import { kafkaConnection } from '../../pipeline/kafka/connection.ts'
 import { kafkaWarnings } from '../../pipeline/kafka/options.ts'
-import { isPattern, wantedTopics } from '../../pipeline/kafka/topic-patterns.ts'
+import { consumerGroup, isPattern, wantedTopics } from '../../pipeline/kafka/topic-patterns.ts'
 import type { Topic } from '../../pipeline/kafka/topics.ts'
 import { LogUnavailableError } from '../../pipeline/log.ts'
 import { SystemicError } from '../../pipeline/systemic-error.ts'
@@ -104,7 +104,8 @@ async function serve(store: StoreName, options: WriterOptions, version: string, 
   // New topics bring more partitions.
   const count = hasPattern ? options.workers.count : Math.min(options.workers.count, partitions)
   const memoryBytes = memoryOf({ ...options, workers: { ...options.workers, count } }, topics)
-  const settings = { store, name, options, connection }
+  const group = consumerGroup(store, topics[0]!.name, options.log.group)
+  const settings = { store, name, group, options, connection }
   // Opened before the pool and so closed after it: it cannot keep the workers from storing messages that they have read.
   await keepUp(store, options, name, logger, closeLater)
   pool = openWorkerPool({

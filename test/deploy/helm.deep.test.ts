@@ -205,14 +205,16 @@ describeUnlessMissing('the Helm chart', tools, () => {
     const rendered = await render(everything)
     const scaled = rendered.of('ScaledObject').map(({ spec }) => spec as unknown as ScaledObject)
     expect(scaled.map(({ triggers: [{ metadata }] }) => [metadata['consumerGroup'], metadata['topic'], metadata['lagThreshold']])).toEqual([
-      ['document', 'messages', '1000000'],
-      ['relational', 'messages', '1000000'],
-      ['timeseries', 'messages', '1000000'],
+      ['document.messages', 'messages', '1000000'],
+      ['relational.messages', 'messages', '1000000'],
+      ['timeseries.messages', 'messages', '1000000'],
       ['archive', undefined, '1000000'],
     ])
     const targets = scaled.map(({ scaleTargetRef }) => scaleTargetRef.name)
     const without = rendered.of('Deployment').filter(({ spec }) => spec['replicas'] === undefined)
     expect(without.map(({ metadata }) => metadata.name)).toEqual(targets)
+    const unnamed = { ...minimum, keda: { enabled: true }, writers: { env: { SVC_LOG_TOPICS: 'messages,older' } } }
+    await expect(render(unnamed)).rejects.toThrow('set SVC_LOG_GROUP beside it')
   })
 
   test('the Ingress has a host for each public role, and none twice', async () => {
@@ -246,7 +248,6 @@ describeUnlessMissing('the Helm chart', tools, () => {
           kafka: { brokers: kafka.brokers, topic },
           keda: { enabled: true },
           env: { SVC_ENV: 'development' },
-          writers: { env: { SVC_LOG_GROUP: topic } },
         }
         const own = { 'database-url': await postgres.createDatabase(), 'relational-url': await postgres.createDatabase() }
         const rendered = await render(values)

@@ -1,4 +1,4 @@
-// Two writers of one topic and one database, each for other content types: each message is stored by one of them.
+// Two writers of one database: of one topic, each for other content types, and each message is stored by one of them; of two topics, under one name.
 
 import { expect, onTestFinished, test } from 'vitest'
 import { openKafkaLog } from '../../pipeline/kafka/log.ts'
@@ -14,8 +14,8 @@ const utf8 = (text: string) => new TextEncoder().encode(text)
 const json = (payload: string) => outgoing({ payload: utf8(payload), contentType: 'application/json', subtopic: 'speeds' })
 const senml = (payload: string) => outgoing({ payload: utf8(payload) })
 
-describeUnlessMissing('two writers of a topic', missingKafka() ?? missingPostgres(), () => {
-  test('store what is theirs and filter the rest, are verified apart, and a third one for everything is refused', async () => {
+describeUnlessMissing('two writers', missingKafka() ?? missingPostgres(), () => {
+  test('of one topic store what is theirs and filter the rest, are verified apart, and a third one for everything is refused', async () => {
     const site = await openSite({ partitions: 1 })
     onTestFinished(() => site.close())
     const log = await openKafkaLog(logSettings(site.kafka.brokers, site.topic, { partitions: 1 }), silent)
@@ -62,5 +62,55 @@ describeUnlessMissing('two writers of a topic', missingKafka() ?? missingPostgre
     const refused = await startWriter({ ...site.direct, ...shortWaits }, 'relational')
     expect(await refused.ended).toBe(1)
     expect(refused.printed()).toMatch(/belong to the writer \\"(documents|records)\\" .*transformer\.content_types/)
+  })
+
+  test('of two topics, with the same default name, store both, whichever starts first', async () => {
+    const site = await openSite({ partitions: 3 })
+    onTestFinished(() => site.close())
+    const topics = ['a', 'b']
+    const environments = topics.map((topic): Environment => ({ ...site.direct, SVC_LOG_TOPIC: topic }))
+    const append = async (topic: string, count: number): Promise<void> => {
+      const log = await openKafkaLog(logSettings(site.kafka.brokers, topic, { partitions: 3 }), silent)
+      await log.append(Array.from({ length: count }, (_, at) => outgoing({ payload: utf8(`[{"n":"t","v":${at}}]`), channel: `c${at}` })))
+      await log.append([outgoing({ payload: utf8('no JSON'), channel: 'c' })])
+      await log.close()
+    }
+    const start = async (nth: number) => {
+      const writer = await startWriter({ ...environments[nth], ...shortWaits, SVC_WORKERS_COUNT: '1' }, 'relational')
+      onTestFinished(async () => void (await writer.stop('SIGKILL')))
+      await untilReady(writer)
+      return writer
+    }
+    const stored = () =>
+      site.store.query<{ name: string; writer: string; stored: number; dead: number }>(
+        `SELECT logs.name, offsets.writer, sum(stored)::int AS stored, sum(dead_lettered)::int AS dead
+         FROM sluice.offsets JOIN sluice.logs ON logs.number = offsets.log GROUP BY 1, 2 ORDER BY 1`,
+      )
+    for (const topic of topics) await site.kafka.createTopic({ name: topic, partitions: 3 })
+    for (const [round, order] of [
+      [1, [0, 1]],
+      [2, [1, 0]],
+    ] as const) {
+      for (const topic of topics) await append(topic, 500)
+      const writers = [await start(order[0]), await start(order[1])]
+      await expect.poll(stored).toEqual(topics.map(name => ({ name, writer: 'relational', stored: 500 * round, dead: round })))
+      for (const [nth, writer] of writers.entries()) {
+        const lagging = async () =>
+          [...(await writer.metrics('consumer_lag_messages')).keys()].map(label => /topic="(\w+)"/.exec(label)![1])
+        await expect.poll(lagging).toEqual(Array(3).fill(topics[order[nth]!]))
+        expect(await writer.stop()).toBe(0)
+      }
+    }
+    for (const [nth, topic] of topics.entries()) {
+      const { code, printed } = await runSluice(['verify', 'relational'], environments[nth]!)
+      expect([code, printed]).toEqual([0, expect.stringContaining(`log ${topic} (`)])
+      const letters = await runSluice(['dlq', 'ls', '--json'], environments[nth]!)
+      expect(letters.printed.trimEnd().split('\n')).toHaveLength(2)
+    }
+    const groups = (await site.tools.admin.listGroups()).groups.map(({ groupId }) => groupId)
+    expect(groups).toEqual(expect.arrayContaining(['relational.a', 'relational.b']))
+    // A number is not free while a process of its writer runs, under whatever group.
+    await start(1)
+    expect((await runSluice(['logs', 'relational', '--free', '2'], environments[1]!)).printed).toMatch(/stop all its processes first/)
   })
 })

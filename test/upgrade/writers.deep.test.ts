@@ -42,7 +42,8 @@ describeUnlessMissing('writers of two releases', missingEarlierRelease() ?? miss
           partitions: 12,
           places: 2,
           folders: [earlier.folder],
-          environment: { ...shortWaits, SVC_WORKERS_COUNT: '2', SVC_BATCH_AGE_MS: '20' },
+          // The earlier release's default was another group.
+          environment: { ...shortWaits, SVC_LOG_GROUP: name, SVC_WORKERS_COUNT: '2', SVC_BATCH_AGE_MS: '20' },
         })
         onTestFinished(() => site.close())
         await calm(site.store.proxy, usualLatencyMs)

@@ -6,7 +6,7 @@ import { openRandom } from '../fuzz/random.ts'
 import type { Counted } from './check.ts'
 import { startLoad } from './load.ts'
 import { untilReady } from './process.ts'
-import { openSite, type Site, shortWaits, stuckMs, sumOf, writerName } from './site.ts'
+import { openSite, type Site, shortWaits, stuckMs, sumOf } from './site.ts'
 import type { RelationalSite } from './stores/relational.ts'
 import { stopFault, verdict } from './verdict.ts'
 
@@ -117,7 +117,7 @@ interface Watched {
 }
 
 /** Repeatedly reads the group's commits and then the store's positions, which only increase. */
-function watch({ tools, store, topic }: Site<RelationalSite>, ending: AbortSignal): Watched {
+function watch({ tools, store, topic, group }: Site<RelationalSite>, ending: AbortSignal): Watched {
   let stillSinceMs = performance.now()
   let longestMs = 0
   const still = (): number => Math.round(Math.max(longestMs, performance.now() - stillSinceMs))
@@ -128,7 +128,7 @@ function watch({ tools, store, topic }: Site<RelationalSite>, ending: AbortSigna
     let before = 0
     while (!ending.aborted) {
       // The query for commits may have to be retried.
-      const committed = await tools.committed(topic, writerName).catch(() => undefined)
+      const committed = await tools.committed(topic, group).catch(() => undefined)
       const positions = await store.positions()
       for (const [partition, offset] of committed ?? []) {
         const settled = positions.get(partition) ?? 0

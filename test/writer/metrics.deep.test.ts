@@ -62,7 +62,7 @@ describeUnlessMissing('health and metrics of a writer', missingKafka() ?? missin
     const writers = [await site.start(0), await site.start(1)]
     await expect.poll(async () => (await Promise.all(writers.map(lagOf))).map(({ size }) => size)).toEqual([3, 3])
     const load = await startLoad(site.kafka.brokers, site.topic, { perSecond: 300, poison: false })
-    await expect.poll(async () => (await site.tools.committed(site.topic, writerName)).size).toBe(all.length)
+    await expect.poll(async () => (await site.tools.committed(site.topic, site.group)).size).toBe(all.length)
     await site.store.postgres.kill()
     expect(await site.stop(1, 'SIGKILL')).toBe('SIGKILL')
     await expect.poll(async () => [...(await lagOf(writers[0]!)).keys()].toSorted((left, right) => left - right)).toEqual(all)

@@ -1,6 +1,7 @@
 // The environment of writers in these tests: a broker and a store, both behind proxies, and places for writers.
 
 import { setTimeout as wait } from 'node:timers/promises'
+import { consumerGroup } from '../../pipeline/kafka/topic-patterns.ts'
 import { type LogPartition, logOf, logPartition, partitionOf } from '../../transformers/log-partition.ts'
 import { openTools, type Tools } from '../pipeline/kafka/consumer/source-parts.ts'
 import { type Kafka, startKafka } from '../servers/kafka.ts'
@@ -15,8 +16,10 @@ export interface Site<Store extends StoreSite = StoreSite> {
   /** The proxy to the broker is `kafka.proxy`. */
   readonly kafka: Kafka
   readonly store: Store
-  /** The writers' name, which is also their group, and owns the store. */
+  /** The writers' name, which owns the store. */
   readonly writer: string
+  /** Their consumer group. */
+  readonly group: string
   /** The first of its topics. */
   readonly topic: string
   /** Sorted. A partition is given as a `LogPartition`: of the first topic its number. */
@@ -90,7 +93,8 @@ export async function openSiteOn<Store extends StoreSite>(
     ...topics.map((name, nth) => kafka.createTopic({ name, partitions: counts[nth]! })),
   ])
   const [topic] = topics as [string]
-  const read: Environment = topics.length === 1 ? { SVC_LOG_TOPIC: topic } : { SVC_LOG_TOPICS: `^${topic}` }
+  const group = topics.length === 1 ? consumerGroup(store.name, topic, environment['SVC_LOG_GROUP']) : store.name
+  const read: Environment = topics.length === 1 ? { SVC_LOG_TOPIC: topic } : { SVC_LOG_TOPICS: `^${topic}`, SVC_LOG_GROUP: group }
   const direct = { SVC_LOG_BROKERS: kafka.brokers.join(), ...read, ...layout, ...store.directEnvironment }
   const proxied = { ...direct, SVC_LOG_BROKERS: kafka.proxied.join(), ...environment, ...store.environment }
 
@@ -109,6 +113,7 @@ export async function openSiteOn<Store extends StoreSite>(
     kafka,
     store,
     writer: store.name,
+    group,
     topic,
     topics,
     tools,
@@ -135,7 +140,7 @@ export async function openSiteOn<Store extends StoreSite>(
       writers[place] = undefined
       return (await writer?.stop(signal)) ?? 'nobody'
     },
-    positions: () => store.positions?.() ?? inTopics(name => tools.committed(name, store.name)),
+    positions: () => store.positions?.() ?? inTopics(name => tools.committed(name, group)),
     async untilStored(ends, msMax = stuckMs) {
       let furthest = -1
       let advancedMs = performance.now()

@@ -9,7 +9,7 @@ import { missingPostgres } from '../servers/install/postgres.ts'
 import { promptStop } from '../up/platform.ts'
 import { type Load, startLoad } from './load.ts'
 import { untilReady, type WriterProcess } from './process.ts'
-import { openSite, type Site, shortWaits, sumOf, writerName } from './site.ts'
+import { openSite, type Site, shortWaits, sumOf } from './site.ts'
 import type { RelationalSite } from './stores/relational.ts'
 import { verdict } from './verdict.ts'
 
@@ -31,14 +31,14 @@ async function openTestSite(): Promise<{ site: Site<RelationalSite>; writer: Wri
   return { site, writer }
 }
 
-async function membersOf({ tools }: Site<RelationalSite>): Promise<number> {
-  const described = await tools.admin.describeGroups([writerName])
+async function membersOf({ tools, group }: Site<RelationalSite>): Promise<number> {
+  const described = await tools.admin.describeGroups([group])
   return described.groups.reduce((sum, { members }) => sum + members.length, 0)
 }
 
 /** Whether every worker has a share of the topic. */
-async function isComplete({ tools }: Site<RelationalSite>): Promise<boolean> {
-  const described = await tools.admin.describeGroups([writerName])
+async function isComplete({ tools, group }: Site<RelationalSite>): Promise<boolean> {
+  const described = await tools.admin.describeGroups([group])
   return described.groups.every(({ state, members }) => state === 'Stable' && members.length === Number(environment.SVC_WORKERS_COUNT))
 }
 

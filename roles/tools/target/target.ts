@@ -15,7 +15,7 @@ import { systemicFault } from '../../../pipeline/kafka/failure.ts'
 import { openKafkaLog } from '../../../pipeline/kafka/log.ts'
 import { deadLettersReader, messagesReader } from '../../../pipeline/kafka/messages.ts'
 import { kafkaFaults } from '../../../pipeline/kafka/options.ts'
-import { wantedTopics } from '../../../pipeline/kafka/topic-patterns.ts'
+import { consumerGroup, wantedTopics } from '../../../pipeline/kafka/topic-patterns.ts'
 import { openKafkaTopicReader } from '../../../pipeline/kafka/topic-reader.ts'
 import { describeTopic, readCommitted, topicNames } from '../../../pipeline/kafka/topics.ts'
 import type { Log, PartitionOffsets } from '../../../pipeline/log.ts'
@@ -151,7 +151,13 @@ export async function openTarget(store: StoreName, flags: TargetFlags, sources: 
     return (await topicIdOf(name)) === undefined ? undefined : openReader(name)
   }
 
-  async function committedOf(group: string, { name, partitions }: Pick<TopicReader, 'name' | 'partitions'>): Promise<PartitionOffsets> {
+  /** With the tool's options the writer's own. */
+  function groupOf(writer: string, topic: string): string {
+    return writer === options.log.group || writer !== store ? writer : consumerGroup(store, topic, undefined)
+  }
+
+  async function committedOf(writer: string, { name, partitions }: Pick<TopicReader, 'name' | 'partitions'>): Promise<PartitionOffsets> {
+    const group = groupOf(writer, name)
     const admin = await openAdmin(connection)
     try {
       return await readCommitted(admin, group, name, [...Array(partitions).keys()])
@@ -256,7 +262,9 @@ export async function openTarget(store: StoreName, flags: TargetFlags, sources: 
       const audit = withReadableErrors(kept(await kind.openAudit(options.store)))
       const logs = await audit.logs()
       const known = logs.find(log => log.number === number)
-      const isIdle = known !== undefined && (await isWithoutMembers(known.writer))
+      // Whether the group's name was given or is the default, a running writer is in one of them.
+      const groups = known === undefined ? [] : [known.writer, consumerGroup(store, known.name, undefined)]
+      const isIdle = known !== undefined && (await Promise.all(groups.map(isWithoutMembers))).every(Boolean)
       const log = logToFree(logs, number, isIdle)
       const name = deadLettersTopic(log.name, log.writer)
       const deadLetters = await openIfThere(name)

@@ -1,6 +1,7 @@
 // The options of the role `writer`: invalid combinations of valid options, and the names of its store.
 
 import { expect, test } from 'vitest'
+import { consumerGroup } from '../../../pipeline/kafka/topic-patterns.ts'
 import { storeOptions } from '../../../roles/stores/options.ts'
 import { configPathVariable, type StoreName, storeNameList, storeOf } from '../../../roles/stores/store.ts'
 import { loadWriterOptions } from '../../../roles/writer/options.ts'
@@ -21,6 +22,20 @@ function faultsOf(environment: Record<string, string>): string[] {
 test('a writer requires only its store', () => {
   expect(faultsOf({})).toEqual([])
   expect(() => loadWriterOptions(relational, { environment: {} })).toThrow(/store\.url: it is required: set SVC_RELATIONAL_URL/)
+})
+
+test('a writer of several topics, or of a pattern, must have a name, and a single topic gives one', () => {
+  for (const topics of ['hall,plant', '^plant']) {
+    expect(faultsOf({ SVC_LOG_TOPICS: topics })).toEqual([
+      expect.stringMatching(
+        /^ *log\.group: a writer of several topics, or of a pattern, needs a name, .* topics are added: set SVC_LOG_GROUP$/,
+      ),
+    ])
+    expect(faultsOf({ SVC_LOG_TOPICS: topics, SVC_LOG_GROUP: 'plant' })).toEqual([])
+  }
+  expect(faultsOf({ SVC_LOG_TOPICS: 'hall' })).toEqual([])
+  expect(consumerGroup('relational', 'hall', undefined)).toBe('relational.hall')
+  expect(consumerGroup('relational', 'hall', 'plant')).toBe('plant')
 })
 
 test("a store has the names in SPEC and of its database, and its file's variable", () => {
