@@ -16,6 +16,7 @@ import {
 } from 'fastify'
 import helmet from 'helmet'
 import type { Logger } from '../config/logger.ts'
+import { parseRfc3339 } from '../transformers/json/times/rfc3339.ts'
 import { allowOrigins } from './cross-origin.ts'
 import { openErrorAnswer, stopDetail } from './error-answer.ts'
 import { HttpError } from './errors.ts'
@@ -98,6 +99,8 @@ export function createServer({
         verbose: true,
         keywords: ['allowed', 'optionalBody'],
       },
+      // After Ajv's own formats, whose date-time has offsets without a colon.
+      onCreate: ajv => void ajv.addFormat('date-time', text => parseRfc3339(text) !== undefined),
     },
   }).withTypeProvider<TypeBoxTypeProvider>()
 

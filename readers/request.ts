@@ -141,7 +141,7 @@ function boundsOf({ from, to }: QueryString, fault: (name: string, detail: strin
   const timestamp = (name: string, text: string | undefined): bigint | undefined => {
     if (text === undefined) return undefined
     const ns = nanosecondsOf(text)
-    if (ns === undefined) fault(name, 'has a day that does not exist in its month: give another one')
+    if (ns === undefined) fault(name, 'has a day that does not exist in its month, or a leap second that does not end one: give another')
     return ns
   }
   const fromNs = timestamp('from', from)

@@ -2,6 +2,7 @@
 
 import { type Fault, HttpError } from '../../http/errors.ts'
 import { unstorable } from '../../http/requests/json-body.ts'
+import { parseRfc3339 } from '../../transformers/json/times/rfc3339.ts'
 
 /** The fault in a text, or undefined: characters that no store keeps, or more bytes than allowed. */
 export function textFault(text: string, bytesMax: number): string | undefined {
@@ -19,22 +20,28 @@ export function refuseFaults(faults: readonly Fault[]): void {
 const [yearMin, yearMax] = [1970, 9999]
 
 /**
- * Converts a date-time of a request (RFC 3339) to a form that the database accepts: it rejects offsets of a day and years of five digits.
+ * Converts a date-time (RFC 3339) to a form that the database accepts: it rejects offsets of a day and years of five digits.
  *
- * @param text of the format `date-time`
+ * @returns the same time in UTC, to the microsecond; undefined for another text, and outside the years from 1970 to 9999
+ */
+export function utcOf(text: string): string | undefined {
+  const time = parseRfc3339(text)
+  if (time === undefined) return undefined
+  const date = new Date(time.seconds * 1000)
+  const year = date.getUTCFullYear()
+  if (year < yearMin || year > yearMax) return undefined
+  return `${date.toISOString().slice(0, 19)}.${String(Math.floor(time.nanoseconds / 1000)).padStart(6, '0')}Z`
+}
+
+/**
+ * The same for a request.
+ *
  * @param pointer its place in the request
- * @returns the same time in UTC, to the microsecond
- * @throws HttpError `malformed_request` outside the years from 1970 to 9999
+ * @throws HttpError `malformed_request` where `utcOf` returns undefined
  */
 export function toUtc(text: string, pointer: string): string {
-  // A leap second becomes the second before it, because Date has no leap seconds.
-  const date = new Date(text.replace(/(?<=^.{17})60/, '59'))
-  const year = date.getUTCFullYear()
-  if (!(year >= yearMin && year <= yearMax)) {
-    const detail = `is not a time from the years ${yearMin} to ${yearMax} in UTC: give one such as 2026-01-31T12:00:00Z`
-    refuseFaults([{ pointer, detail }])
-  }
-  // Offsets are whole minutes, so the fraction is the same in UTC.
-  const fraction = /\.(\d{1,6})/.exec(text)?.[1] ?? '0'
-  return `${date.toISOString().slice(0, 19)}.${fraction}Z`
+  const utc = utcOf(text)
+  if (utc !== undefined) return utc
+  const detail = `is not a time from the years ${yearMin} to ${yearMax} in UTC: give one such as 2026-01-31T12:00:00Z`
+  throw new HttpError('malformed_request', undefined, { faults: [{ pointer, detail }] })
 }

@@ -5,7 +5,7 @@ import { type Fault, HttpError } from '../errors.ts'
 import { pointerPart, unstorable } from './json-body.ts'
 
 interface QuerySchema {
-  readonly properties?: Readonly<Record<string, { readonly type?: string } | undefined>>
+  readonly properties?: Readonly<Record<string, { readonly type?: string; readonly format?: string } | undefined>>
   readonly additionalProperties?: unknown
 }
 
@@ -31,13 +31,18 @@ export function prepareQuery(request: FastifyRequest): void {
     if (problem !== undefined) faults.push({ pointer: `/query/${pointerPart(name)}`, detail: problem })
     const property = Object.hasOwn(properties, name) ? properties[name] : undefined
     if (value === '' && isLenient && property !== undefined && !isScalar(property.type)) delete query[name]
-    else query[name] = coerce(value, property?.type)
+    else query[name] = property?.format === 'date-time' ? withSign(value) : coerce(value, property?.type)
   }
   if (faults.length > 0) throw new HttpError('malformed_request', undefined, { faults })
 }
 
 function schemaOf(request: FastifyRequest): QuerySchema {
   return (request.routeOptions.schema?.querystring as QuerySchema | undefined) ?? {}
+}
+
+/** A time of a query, in which the + of its offset was decoded as a space (URL Standard §5.1). */
+export function withSign(text: string): string {
+  return text.replace(/ (?=..:..$)/, '+')
 }
 
 const spellings = new Map([

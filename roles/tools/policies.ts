@@ -5,6 +5,7 @@ import { writeOutput } from '../../bin/streams.ts'
 import { openOpenFga } from '../../control-plane/policies/openfga/store.ts'
 import { openRelationalPolicies } from '../../control-plane/policies/relational.ts'
 import { type Repaired, repairPolicies } from '../../control-plane/policies/repair.ts'
+import { utcOf } from '../../control-plane/requests/text.ts'
 import type { Database } from '../../database/database.ts'
 import type { sources as readSources } from '../roles.ts'
 import { addDatabaseOptions, type ControlPlaneTarget, type DatabaseFlags, withControlPlane, writesOf } from './control-plane.ts'
@@ -97,11 +98,8 @@ function words(
   return `${table([head, ...rows])}${last}${known}\n`
 }
 
-/** The time zone is required: without it the time would depend on the machine. */
-const timestampForm = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/i
-
 function parseTimestamp(text: string): string {
-  if (!timestampForm.test(text) || Number.isNaN(Date.parse(text)))
-    throw new InvalidArgumentError('Give a time with its time zone, such as 2026-11-01T00:00:00Z.')
-  return text
+  const utc = utcOf(text)
+  if (utc === undefined) throw new InvalidArgumentError('Give a time with its time zone, such as 2026-11-01T00:00:00Z.')
+  return utc
 }

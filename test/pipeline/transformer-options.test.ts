@@ -64,7 +64,7 @@ time_fields = [{ field_name = "seconds_key", field_format = "unix",    location 
 })
 
 test('named layouts in any case, a custom layout and a zone load, and open', () => {
-  const formats = [...layoutNames, 'RFC3339', '2006-01-02 15:04:05']
+  const formats = [...layoutNames, 'rfc3339', 'RFC3339Nano', '2006-01-02 15:04:05']
   const entries = formats.map(field_format => ({ field_name: 'at', field_format, location: 'America/New_York' }))
   const options = load(fields(...entries, { field_name: 'at', field_format: 'unix', location: '' }))
   expect(options.timeFields).toHaveLength(formats.length + 1)
@@ -89,7 +89,7 @@ location = 1
 field_name = "time"
 field_format = 5
 `)
-  const allowed = `one of unix, unix_ms, unix_us, unix_ns, ${layoutNames.join(', ')}, or the reference time Mon Jan 2 15:04:05 2006 written in your format, as in 2006-01-02 15:04:05`
+  const allowed = `one of unix, unix_ms, unix_us, unix_ns, rfc3339, rfc3339nano, ${layoutNames.join(', ')}, or the reference time Mon Jan 2 15:04:05 2006 written in your format, as in 2006-01-02 15:04:05`
   const zone = 'a name of the IANA time zone database, such as Europe/Berlin'
   expect(faultsOf({ file })).toEqual([
     `${file}:5: transformer.time_fields[0].field_name is empty: give text that is not empty`,

@@ -10,14 +10,15 @@ const readersMayImport = [
   'control-plane/client.ts',
   'transformers/json/exact-json.ts',
   'transformers/json/unflatten.ts',
+  'transformers/json/times/rfc3339.ts',
 ]
 
 /** What the code of a folder may import besides the folder itself: prefixes of paths. The longest matching prefix is its rule. */
 const allowed: Readonly<Record<string, readonly string[]>> = {
   'config/': [],
   'database/': ['config/'],
-  // What the engine's own parser reads wrongly, and why it refuses a text, wherever foreign JSON comes in.
-  'http/': ['config/', 'database/', 'transformers/json/exact-json.ts', 'transformers/excerpt.ts'],
+  // What the engine's own parser reads wrongly, and why it refuses a text, wherever foreign JSON comes in; and the times of requests.
+  'http/': ['config/', 'database/', 'transformers/json/exact-json.ts', 'transformers/json/times/rfc3339.ts', 'transformers/excerpt.ts'],
   'transformers/': [],
   'sinks/': [
     'transformers/record-batch.ts',
@@ -39,7 +40,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   'readers/live/': [...readersMayImport, 'pipeline/live/messages.ts', 'transformers/record-batch.ts', 'transformers/json/json-text.ts'],
   'pipeline/': ['config/', 'http/', 'database/', 'transformers/', 'sinks/'],
   'pipeline/ingest/': ['config/', 'http/', 'transformers/', 'sinks/', 'pipeline/', 'control-plane/client.ts'],
-  'control-plane/': ['config/', 'http/', 'database/'],
+  'control-plane/': ['config/', 'http/', 'database/', 'transformers/json/times/rfc3339.ts'],
   // A page over the API; what only `up` shows there, it hands in.
   'console/': ['http/', 'config/', 'database/', 'control-plane/client.ts', 'pipeline/', 'sinks/audit.ts', 'transformers/'],
   // Command-line tools for the pure parts.

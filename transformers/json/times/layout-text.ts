@@ -55,7 +55,7 @@ export function readNanoseconds(text: string, start: number): number {
   return at
 }
 
-/** Reads an offset of a form such as `07:00`, with the sign before it, as seconds east of UTC. 24:00 and 60 minutes are accepted, because some senders write them. */
+/** Reads an offset of a form such as `07:00`, with the sign before it, as seconds east of UTC: less than a day. */
 export function readOffset(text: string, start: number, form: string): number {
   const sign = text.charAt(start)
   if (sign !== '+' && sign !== '-') return -1
@@ -67,7 +67,7 @@ export function readOffset(text: string, start: number, form: string): number {
       if (text.charAt(at++) !== ':') return -1
       place++
     }
-    at = readNumber(text, at, 2, 2, unitS === 3600 ? 24 : 60)
+    at = readNumber(text, at, 2, 2, unitS === 3600 ? 23 : 59)
     if (at < 0) return -1
     offsetS += found.number * unitS
     unitS /= 60

@@ -97,8 +97,6 @@ const namedLayouts: Readonly<Record<string, string>> = {
   rfc850: 'Monday, 02-Jan-06 15:04:05 MST',
   rfc1123: 'Mon, 02 Jan 2006 15:04:05 MST',
   rfc1123z: 'Mon, 02 Jan 2006 15:04:05 -0700',
-  rfc3339: '2006-01-02T15:04:05Z07:00',
-  rfc3339nano: '2006-01-02T15:04:05.999999999Z07:00',
   stamp: 'Jan _2 15:04:05',
   stampmilli: 'Jan _2 15:04:05.000',
   stampmicro: 'Jan _2 15:04:05.000000',

@@ -4,6 +4,7 @@ import { excerpt } from '../../excerpt.ts'
 import { readCivilTime } from './civil-time.ts'
 import { compileLayout, layoutNames } from './layout.ts'
 import type { ReadingFault } from './layout-reading.ts'
+import { readRfc3339 } from './rfc3339.ts'
 import type { Timestamp } from './timestamp.ts'
 import { isUnixTime, readDecimal, readWhole, type UnixFormat, unixUnits } from './unix-time.ts'
 import { openZone } from './zone.ts'
@@ -13,7 +14,7 @@ export interface TimeField {
   /** A key at the top level of the document. */
   readonly fieldName: string
   /**
-   * `unix`, `unix_ms`, `unix_us`, `unix_ns`; the name of a layout (`rfc3339`); or a layout, written as the reference time would be:
+   * `unix`, `unix_ms`, `unix_us`, `unix_ns`; `rfc3339`; the name of a layout (`rfc1123`); or a layout, written as the reference time would be:
    * `2006-01-02 15:04:05`.
    */
   readonly fieldFormat: string
@@ -38,16 +39,19 @@ export interface TimeReader {
   read(value: unknown, text: string | undefined, createdUs: number, timestamp: Timestamp): TimeFault | undefined
 }
 
+/** Two names of one format, in any case: in Go's package time only the second one prints fractions, and both read them. */
+const rfc3339Names = ['rfc3339', 'rfc3339nano']
+
 /** The allowed values of `field_format`, worded to follow "give". */
 export const formatWords =
-  `one of ${[...Object.keys(unixUnits), ...layoutNames].join(', ')}, ` +
+  `one of ${[...Object.keys(unixUnits), ...rfc3339Names, ...layoutNames].join(', ')}, ` +
   'or the reference time Mon Jan 2 15:04:05 2006 written in your format, as in 2006-01-02 15:04:05'
 
 /** The allowed values of `location`, worded to follow "give". */
 export const locationWords = 'a name of the IANA time zone database, such as Europe/Berlin'
 
 export function isTimeFormat(text: string): boolean {
-  return Object.hasOwn(unixUnits, text) || opens(() => compileLayout(text))
+  return Object.hasOwn(unixUnits, text) || rfc3339Names.includes(text.toLowerCase()) || opens(() => compileLayout(text))
 }
 
 export function isLocation(text: string): boolean {
@@ -79,6 +83,15 @@ export function openTimeField(field: TimeField): TimeReader {
   if (Object.hasOwn(unixUnits, fieldFormat)) {
     const unit = unixUnits[fieldFormat as UnixFormat]
     return { field, read: (value, text, _createdUs, timestamp) => readUnix(value, text, unit, timestamp) }
+  }
+  if (rfc3339Names.includes(fieldFormat.toLowerCase())) {
+    return {
+      field,
+      read(value, _text, _createdUs, timestamp) {
+        if (typeof value !== 'string') return 'type'
+        return readRfc3339(value, timestamp) ? undefined : 'syntax'
+      },
+    }
   }
   const layout = explained(
     () => compileLayout(fieldFormat),
