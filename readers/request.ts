@@ -5,6 +5,7 @@
 import { parsePublisher } from '../control-plane/client.ts'
 import { type Fault, HttpError } from '../http/errors.ts'
 import { pointerPart } from '../http/requests/json-body.ts'
+import { parsePath, pathWords } from '../transformers/json/path.ts'
 import type { RecordKeys } from './answers/record-keys.ts'
 import { type Aggregation, type Direction, type Filter, type PayloadFilter, senmlFormat } from './reader.ts'
 import type { QueryString } from './request/query-schema.ts'
@@ -53,7 +54,7 @@ export function requestOf(
     for (const { name } of payload) fault(name, 'is for JSON documents: add their format')
   }
   for (const { name, path } of payload)
-    if (path.includes('')) fault(name, 'has an empty key: give the keys from the root, with one dot between')
+    if (path === undefined) fault(name, `is not the path of a field: give ${pathWords}`)
     else if (path.length > depthMax) fault(name, `is deeper than the ${depthMax} levels of a payload: give fewer keys`)
   if (payload.length > payloadFiltersMax)
     fault(payload.at(-1)!.name, `exceeds the limit of ${payloadFiltersMax} payload fields: remove some`)
@@ -95,7 +96,7 @@ export function requestOf(
     boolValue: query.vb === undefined ? undefined : query.vb === 'true',
     stringValue: query.vs,
     dataValue,
-    payload: payload.map(({ path, text }) => ({ path, text })),
+    payload: payload.map(({ path, text }) => ({ path: path!, text })),
   }
   const rest = {
     filter,
@@ -122,10 +123,10 @@ const payloadFiltersMax = 32
 /** Bounds the error response of a request with many faults. */
 const faultsMax = 20
 
-function payloadFilters(query: QueryString): (PayloadFilter & { name: string })[] {
+function payloadFilters(query: QueryString): { name: string; path: PayloadFilter['path'] | undefined; text: string }[] {
   return Object.entries(query as Record<string, string>)
     .filter(([name]) => name.startsWith(payloadPrefix))
-    .map(([name, text]) => ({ name, path: name.slice(payloadPrefix.length).split('.'), text }))
+    .map(([name, text]) => ({ name, path: parsePath(name.slice(payloadPrefix.length)), text }))
 }
 
 /** Range of stored times: int64. Bounds are limited to it, because some stores cannot compare with larger values. */

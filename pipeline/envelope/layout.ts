@@ -2,6 +2,7 @@
 //
 //   key · topic · header:<name> · field:<dotted path> · const:<text>
 
+import { parsePath } from '../../transformers/json/path.ts'
 import type { EnvelopePart } from '../source.ts'
 
 /** One place where a part of the envelope may be. */
@@ -50,9 +51,8 @@ function sourceOf(text: string): EnvelopeSource | undefined {
     case 'header':
       return { from: 'header', name: rest, nameBytes: Buffer.from(rest) }
     case 'field': {
-      // A dot that belongs to a key has a backslash before it.
-      const path = rest.split(/(?<!\\)\./).map(key => key.replaceAll('\\.', '.'))
-      return path.includes('') ? undefined : { from: 'field', path, name: rest }
+      const path = parsePath(rest)
+      return path && { from: 'field', path, name: rest }
     }
     case 'const':
       return { from: 'const', text: rest }

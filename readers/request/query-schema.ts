@@ -118,7 +118,8 @@ export function querySchema(limitMax: number, offsetMax: number) {
       patternProperties: {
         '^payload\\..': Type.String({
           maxLength: textMax,
-          description: 'JSON: only documents whose field at this dotted path has this text.',
+          description:
+            'JSON: only documents whose field at this dotted path has this text. Within a key, a dot is `\\.` and a backslash `\\\\`.',
         }),
       },
     },

@@ -10,6 +10,7 @@ const readersMayImport = [
   'control-plane/client.ts',
   'transformers/json/exact-json.ts',
   'transformers/json/unflatten.ts',
+  'transformers/json/path.ts',
   'transformers/json/times/rfc3339.ts',
 ]
 

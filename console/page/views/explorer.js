@@ -74,7 +74,7 @@ function Form({ path, parameters, formats }) {
       <p class="quiet">An empty field does not filter. For the empty text, such as no subtopic, enter "".</p>
       <div class="cards">
         ${parameters.map(one => html`<${Value} parameter=${one} problem=${faults.get(one.name)} found=${found[one.name]} />`)}
-        <${Field} label="payload" hint="JSON: only documents whose field at a dotted path has this text. One a line." problem=${problemOf(payloadPrefix)}>
+        <${Field} label="payload" hint=${String.raw`JSON: only documents whose field at a dotted path has this text. One a line. Within a key, a dot is \. and a backslash \\.`} problem=${problemOf(payloadPrefix)}>
           <textarea name="payload" placeholder="engine.speed=1200" aria-invalid=${problemOf(payloadPrefix) !== undefined}></textarea>
         <//>
       </div>

@@ -13,6 +13,8 @@ export interface ReaderSite {
   names(): Promise<string[]>
   /** What the store keeps of a payload, undefined for one that it refuses; absent if it keeps everything. */
   keptOf?(payload: JsonObject): JsonObject | undefined
+  /** Whether what is kept of a payload may be less than the whole. */
+  readonly flattens?: true
   close(): Promise<void>
 }
 

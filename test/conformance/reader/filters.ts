@@ -117,6 +117,9 @@ export function filtersSuite(bench: ReaderBench): void {
       [['constructor'], 'c'],
       [['toString'], 'x'],
       [['none'], ''],
+      [['1-0:1.8.0'], '5'],
+      [['1-0:1', '8', '0'], '5'],
+      [['c:\\', 'x.y'], 'both'],
     ])('a field of a payload is found by its path and text: %j is %j', async (path, text) => {
       await expectRows({ format: formats[0], payload: [{ path, text }] })
     })

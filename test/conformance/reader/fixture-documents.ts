@@ -26,6 +26,7 @@ export const payloads: readonly [payload: JsonObject, text: string][] = [
   ],
   [JSON.parse('{"__proto__":{"b":1,"a":2},"constructor":"c"}') as JsonObject, '{"__proto__":{"a":2,"b":1},"constructor":"c"}'],
   [{}, '{}'],
+  [{ '1-0:1.8.0': 5, 'c:\\': { 'x.y': 'both' } }, '{"1-0:1.8.0":5,"c:\\\\":{"x.y":"both"}}'],
 ]
 
 interface StoredDocument {
@@ -103,15 +104,19 @@ export const documents = {
   },
 }
 
-/** The answer to `limit=1000` of a format, if everything is kept. */
-export function documentsAnswer(format: string): string {
+/** The answer to `limit=1000` of a format, with the payloads that are kept, each as a whole. */
+export function documentsAnswer(format: string, keptOf: KeptOf = payload => payload): string {
   const text = (publisher: string, protocol: string, created: string, payload: string): string =>
     `{"Channel":"${channel}","Subtopic":"house.${format}","Publisher":"${publisher}","Protocol":"${protocol}","Created":${created},"Payload":${payload}}`
   const lines = [
     text(second, 'mqtt', `${startUs + 2 * dayUs}000`, '{"later":true}'),
-    ...[5, 4, 3, 2].map(index => text(first, 'http', `${startUs}999`, payloads[index]![1])),
-    ...[1, 0].map(index => text(first, 'http', `${startUs}001`, payloads[index]![1])),
+    ...payloadTexts(keptOf, [6, 5, 4, 3, 2]).map(payload => text(first, 'http', `${startUs}999`, payload)),
+    ...payloadTexts(keptOf, [1, 0]).map(payload => text(first, 'http', `${startUs}001`, payload)),
     text(second, 'mqtt', `${startUs - 2 * dayUs}007`, '{"later":false}'),
   ]
   return `{"total":${lines.length},"offset":0,"limit":1000,"format":"${format}","messages":[${lines.join(',')}]}`
+}
+
+function payloadTexts(keptOf: KeptOf, indexes: readonly number[]): string[] {
+  return indexes.map(index => payloads[index]!).flatMap(([payload, text]) => (keptOf(payload) === undefined ? [] : [text]))
 }

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest'
 import { openLaidOutCursor } from '../../../pipeline/envelope/cursor.ts'
-import { layoutOf } from '../../../pipeline/envelope/layout.ts'
+import { isSource, layoutOf } from '../../../pipeline/envelope/layout.ts'
 import type { EnvelopeOptions } from '../../../pipeline/envelope/options.ts'
 import { laidOutTopicReader, withOriginalTimes } from '../../../pipeline/envelope/source.ts'
 import { encodeFrame } from '../../../pipeline/kafka/confluent/encode.ts'
@@ -55,6 +55,7 @@ test.each<[string, EnvelopeOptions, RecordFields, Partial<RawMessage>]>([
   ],
   ['a nested field', { channel: ['field:device.id'] }, { value: document }, { channel: 'd7' }],
   ['a key with a dot', { channel: ['field:a.b\\.c\\.d.e'] }, { value: '{"a":{"b.c.d":{"e":"x"}}}' }, { channel: 'x' }],
+  ['a key that ends with a backslash', { channel: ['field:c:\\\\.x\\.y'] }, { value: '{"c:\\\\":{"x.y":"z"}}' }, { channel: 'z' }],
   ['a number', { channel: ['field:device.number'] }, { value: document }, { channel: '7' }],
   ['an integer beyond 2^53, with all its digits', { channel: ['field:serial'] }, { value: document }, { channel: '12345678901234567890' }],
   ['a boolean', { channel: ['field:device.on'] }, { value: document }, { channel: 'true' }],
@@ -73,6 +74,10 @@ test.each<[string, EnvelopeOptions, RecordFields, Partial<RawMessage>]>([
   ['a field after a byte-order mark and space', { channel: ['field:a'] }, { value: '\ufeff \n{"a":"x"}' }, { channel: 'x' }],
 ])('a channel is taken from %s', (_name, envelope, record, expected) => {
   expect(read(envelope, { key: null, value: '{}', ...record })).toMatchObject({ fault: undefined, ...expected })
+})
+
+test.each(['a..b', '.a', 'a.', '', 'a\\b', 'a\\', 'a\\\\\\'])('%j is not the path of a field', path => {
+  expect(isSource(`field:${path}`)).toBe(false)
 })
 
 test('each part has places of its own, and the others stay where Sluice writes them', () => {

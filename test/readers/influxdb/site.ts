@@ -77,6 +77,7 @@ export async function openSite(influx: InfluxAccess, given: Partial<ReaderStoreO
       return names.sort()
     },
     keptOf,
+    flattens: true,
     async close() {
       await reader.close()
       await sink.close()

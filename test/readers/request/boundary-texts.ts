@@ -32,9 +32,26 @@ const numberPaths = ['id', 'least', 'beyond', 'huge', 'zero', 'none']
 /** Beside them, of every other type, inside lists and objects, and what stores have names or operators for. */
 const otherPaths = [
   ['b', 'f', 'tiny', 'whole', 'later', 'a', 'a.9', 'a.10', 'a.z', 'a.z.0', 'a.z.1.x', 'a/b', 'a/9', 'quote"', '😀'],
+  ['1-0:1.8.0', '1-0:1\\.8\\.0', 'c:\\\\.x\\.y', 'c:\\.x\\.y', 'c:\\', 'a\\z'],
   ['__proto__', '__proto__.a', 'constructor', 'toString', '$where', 'b.$ne', '/created', '_value'],
 ].flat()
-const otherScalars = ['', '1', '1.5', '1e-7', '2', 'true', 'null', 'slash', 'c', '\\', '1000000000000000', '\u2028\u0001', '{}']
+const otherScalars = [
+  '',
+  '5',
+  'both',
+  '1',
+  '1.5',
+  '1e-7',
+  '2',
+  'true',
+  'null',
+  'slash',
+  'c',
+  '\\',
+  '1000000000000000',
+  '\u2028\u0001',
+  '{}',
+]
 
 /** By the names of the parameters. */
 export const boundaryTexts: Readonly<Record<string, readonly string[]>> = {

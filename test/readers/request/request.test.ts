@@ -73,9 +73,11 @@ test.each([
 })
 
 test('fields of a payload are named by their dotted path', () => {
-  const { filter } = request({ format: 'engine', 'payload.d.tmp': '21.5', 'payload.__proto__': '' }).request
+  const escaped = String.raw`payload.a\\.1-0:1\.8\.0`
+  const { filter } = request({ format: 'engine', 'payload.d.tmp': '21.5', [escaped]: '5', 'payload.__proto__': '' }).request
   expect(filter.payload).toEqual([
     { path: ['d', 'tmp'], text: '21.5' },
+    { path: ['a\\', '1-0:1.8.0'], text: '5' },
     { path: ['__proto__'], text: '' },
   ])
 })
@@ -111,13 +113,14 @@ describe('an error names its parameter and says what to do', () => {
     [{ limit: '1001' }, [/^\/query\/limit .*from 1 to 1000, or all/]],
     [{ format: 'engine', name: 'a', v: '1' }, [/^\/query\/name is for SenML records/, /^\/query\/v is for SenML records/]],
     [{ 'payload.a': '1' }, [/^\/query\/payload\.a is for JSON documents/]],
-    [{ format: 'engine', 'payload.a..b': '1' }, [/^\/query\/payload\.a\.\.b has an empty key/]],
+    [{ format: 'engine', 'payload.a..b': '1' }, [/^\/query\/payload\.a\.\.b is not the path of a field/]],
+    [{ format: 'engine', 'payload.a\\b': '1', 'payload.a\\': '1' }, [/^\/query\/payload\.a\\b is not/, /^\/query\/payload\.a\\ is not/]],
     [{ format: 'engine', [`payload.${'a.'.repeat(64)}b`]: '' }, [/^\/query\/payload\.a\..* is deeper than the 64 levels of a payload/]],
     [
       { format: 'engine', ...Object.fromEntries(Array.from({ length: 33 }, (_, nth) => [`payload.f${nth}`, ''])) },
       [/^\/query\/payload\.f32 exceeds the limit of 32 payload fields/],
     ],
-    [{ format: 'engine', 'payload.a/b..': '1' }, [/^\/query\/payload\.a~1b\.\. has an empty key/]],
+    [{ format: 'engine', 'payload.a/b..': '1' }, [/^\/query\/payload\.a~1b\.\. is not the path/]],
     [{ limit: 'all', count: 'exact' }, [/^\/query\/count cannot be combined with limit=all/]],
     [{ comparator: 'gt' }, [/^\/query\/comparator needs v, which is missing/]],
     [{ v: '1e999' }, [/^\/query\/v is beyond the range of a double/]],
