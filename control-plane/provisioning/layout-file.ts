@@ -53,8 +53,8 @@ const layoutSchema = Type.Object({
   }),
   cert: Type.Object({
     ttl: Type.String({ default: `${defaultLayout.certificate.ttlSeconds / 3_600}h`, environment: 'MF_PROVISION_CERTS_HOURS_VALID' }),
-    keyBits: Type.Integer({ default: defaultLayout.certificate.rsaBits, environment: 'MF_PROVISION_CERTS_RSA_BITS' }),
-    keyType: Type.String({ default: defaultLayout.certificate.keyType }),
+    keyBits: Type.Optional(Type.Integer({ environment: 'MF_PROVISION_CERTS_RSA_BITS' })),
+    keyType: Type.Optional(Type.String()),
   }),
   things: entities(defaultLayout.things, 1),
   channels: entities(defaultLayout.channels, 0),
@@ -165,9 +165,10 @@ function certificateOf(
   if (ttlSeconds === undefined || ttlSeconds < certificateSecondsMin || ttlSeconds > certificateSecondsMax) {
     note(['cert', 'ttl'], `is ${JSON.stringify(ttl)}: give a duration such as 2400h, from 1m to ${certificateSecondsMax / 3_600}h`)
   }
-  const type = keyType.toLowerCase()
+  // Bits without a type are those of RSA: a file of release 0.13 needs no type.
+  const type = keyType?.toLowerCase() ?? (keyBits === undefined ? 'ec' : 'rsa')
   if (type !== 'rsa' && type !== 'ec') note(['cert', 'key_type'], `is ${JSON.stringify(keyType)}: give rsa or ec`)
-  const bits = rsaBits.find(bits => bits === keyBits)
+  const bits = rsaBits.find(bits => bits === (keyBits ?? defaultLayout.certificate.rsaBits))
   if (bits === undefined && type !== 'ec') note(['cert', 'key_bits'], `is ${keyBits}: give one of ${rsaBits.join(', ')}`)
   return { ttlSeconds: ttlSeconds ?? 0, keyType: type === 'ec' ? 'ec' : 'rsa', rsaBits: bits ?? defaultLayout.certificate.rsaBits }
 }

@@ -56,7 +56,7 @@ export const defaultLayout: Layout = {
     { name: 'data-channel', metadata: { type: 'data' } },
   ],
   bootstrap: { isProvisioned: true, isWhitelisted: true, hasCertificates: false },
-  certificate: { ttlSeconds: 2_400 * 3_600, keyType: 'rsa', rsaBits: 4096 },
+  certificate: { ttlSeconds: 2_400 * 3_600, keyType: 'ec', rsaBits: 4096 },
 }
 
 /** What a mapping will create. */

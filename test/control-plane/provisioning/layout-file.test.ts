@@ -55,7 +55,9 @@ test.each([
   ['an empty content', '[bootstrap.content]', {}],
   ['a layout without channels', 'channels = []', { channels: [] }],
   ['no thing with external_id, without a configuration', '[bootstrap]\nprovision = false\n[[things]]\nname = "a"', {}],
-  ['a duration in seconds', '[cert]\nttl = "3600"', { certificate: { ttlSeconds: 3_600, keyType: 'rsa', rsaBits: 4096 } }],
+  ['a duration in seconds', '[cert]\nttl = "3600"', { certificate: { ttlSeconds: 3_600, keyType: 'ec' } }],
+  ['RSA without its bits', '[cert]\nkey_type = "rsa"', { certificate: { keyType: 'rsa', rsaBits: 4096 } }],
+  ['bits without a type, which are those of RSA', '[cert]\nkey_bits = 3072', { certificate: { keyType: 'rsa', rsaBits: 3072 } }],
 ])('%s is valid', (_name, text, part) => {
   const { layout } = layoutOf(text)
   expect(layout).toMatchObject(part)
