@@ -299,7 +299,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   ready = true
   logger.info({ url, data: folder.path, memory_bytes_max: memoryBytesMax(options), version }, 'ready')
   if (administrator !== undefined) printFirstSteps(url, administrator, inConsole.offer)
-  console.log(`every endpoint, to read and to try: ${url}/docs\nready on ${url}`)
+  console.log(`console: ${url}/\nevery endpoint, to read and to try: ${url}/docs\nready on ${url}`)
   await Promise.race([aborted(signal), writer.done])
 }
 

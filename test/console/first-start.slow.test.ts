@@ -1,4 +1,4 @@
-// The first start on a terminal prints a link that signs in once, and no later start does. Without a terminal: up/first-message.slow.test.ts.
+// The first start on a terminal prints a link that signs in once; later ones print the console's address alone. Without a terminal: up/first-message.slow.test.ts.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -43,7 +43,8 @@ test('the link of the first start signs the administrator in, once', async () =>
     await expectStatus(call(url, 'GET', '/admin/verify', { authorization }), 200)
     await expectStatus(redeem(url, code), 401)
   })
-  const printed = await onTerminal(folder.path, async url => {
+  const printed = await onTerminal(folder.path, async (url, printed) => {
+    expect(printed).toContain(`\nconsole: ${url}/`)
     await expectStatus(redeem(url, code), 401)
   })
   expect(printed).not.toContain('/#/sign-in')
