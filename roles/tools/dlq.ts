@@ -7,11 +7,12 @@ import type { DeadLetterFilter } from '../../pipeline/dead-letters/filter.ts'
 import type { DeadLetterQueue } from '../../pipeline/dead-letters/queue.ts'
 import type { Replay, ReplayReport } from '../../pipeline/dead-letters/replay.ts'
 import type { DeadLetterSummary, FullDeadLetter } from '../../pipeline/dead-letters/summary.ts'
+import { LogUnavailableError } from '../../pipeline/log.ts'
 import { parseMessageId } from '../../pipeline/message-id.ts'
 import { storeNamesText } from '../stores/store.ts'
 import { explained } from './failure.ts'
 import { openProgress } from './progress.ts'
-import { addTargetOptions, type Sources, storeNamed, type TargetFlags } from './target/flags.ts'
+import { addTargetOptions, orUp, type Sources, storeNamed, type TargetFlags } from './target/flags.ts'
 import { openRemote } from './target/remote.ts'
 import { jsonLine, payloadLines, plain, short, table } from './text.ts'
 
@@ -218,6 +219,9 @@ async function withTarget<Result>(flags: DlqFlags, sources: Sources, work: (targ
     const target = await openTarget(storeNamed(flags.store), flags, sources)
     try {
       return await work({ deadLetters: () => target.openDeadLetters(), replay: () => target.openReplay() })
+    } catch (error) {
+      if (error instanceof LogUnavailableError) throw new ToolError(`${error.message}, ${orUp}`, { cause: error })
+      throw error
     } finally {
       await target.close()
     }

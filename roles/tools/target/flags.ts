@@ -21,6 +21,9 @@ export interface TargetFlags {
   readonly token?: string
 }
 
+/** The end of errors that also appear where `./sluice up` runs, without Kafka and without an address of a store. */
+export const orUp = 'or give --url for a running `./sluice up`'
+
 /** The options that every tool has. */
 export function addTargetOptions(command: Command): Command {
   return command

@@ -32,7 +32,7 @@ import { storeOptions } from '../../stores/options.ts'
 import { configPathVariable, type StoreName } from '../../stores/store.ts'
 import { type WriterOptions, writerOptionsOf } from '../../writer/options.ts'
 import { storeFailure } from '../failure.ts'
-import type { Sources, TargetFlags } from './flags.ts'
+import { orUp, type Sources, type TargetFlags } from './flags.ts'
 
 export interface Target {
   /** The names of the topics of messages. */
@@ -190,7 +190,7 @@ export async function openTarget(store: StoreName, flags: TargetFlags, sources: 
   function checkStoreGiven(): void {
     if (options.store !== undefined) return
     throw new ToolError(
-      `the address of the ${store} store is missing: set SVC_${store.toUpperCase()}_URL, give the writer's file with --config, or choose another kind of store`,
+      `the address of the ${store} store is missing: set SVC_${store.toUpperCase()}_URL, give the writer's file with --config, choose another kind of store, ${orUp}`,
     )
   }
 

@@ -58,6 +58,8 @@ test.each([
   [['provision', 'fleet.csv', '--url', 'nonsense'], 1, /--url "nonsense" is not a valid address/],
   [['provision', 'fleet.csv', '--token', 'a b'], 1, /^--token is not a token/],
   [['provision', 'fleet.csv', '--concurrency', '101'], 1, /Give a whole number from 1 to 100/],
+  // Without `--url`, where `./sluice up` runs.
+  [['verify', 'relational'], 2, /store is missing: .*, or give --url for a running `\.\/sluice up`\n$/],
   [['verify', 'graph'], 2, /unknown store "graph"/],
   [['logs', 'graph'], 1, /unknown store "graph"/],
   [['logs', 'relational', '--free', '128'], 1, /Give the number of a log, from 1 to 127/],
@@ -66,4 +68,12 @@ test.each([
   expect([ended.code, ended.output.length]).toEqual([code, 0])
   expect(ended.errors).toMatch(says)
   expect(ended.errors).not.toMatch(/^\s+at /m)
+})
+
+test('dlq without its brokers says how to reach a running platform', async () => {
+  const ended = await sluice(['dlq', 'ls'], '', { SVC_LOG_BROKERS: '127.0.0.1:1' })
+  expect([ended.code, ended.errors]).toEqual([
+    1,
+    expect.stringMatching(/check the brokers, or give --url for a running `\.\/sluice up`\n$/),
+  ])
 })
