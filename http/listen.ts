@@ -47,7 +47,7 @@ function reachable(host: string): string {
 function reasonOf(code: string, host: string, port: number, advice: ListenAdvice): string | undefined {
   switch (code) {
     case 'EADDRINUSE':
-      return `port ${port} on ${host} is in use by another process: set another one with ${advice.port} (0 picks a free one)`
+      return `port ${port} on ${host} is in use by another process: set another one with ${advice.port} (port 0 picks a free one)`
     case 'EACCES':
       return `port ${port} needs privileges that this user does not have: set a port above 1023 with ${advice.port}`
     case 'EADDRNOTAVAIL':

@@ -192,7 +192,7 @@ test('a port in use, and an address that this machine does not have, are clear e
   const refused = await listen(second, { host: '127.0.0.1', port: server.port }).catch((error: unknown) => error)
   expect(refused).toBeInstanceOf(ListenError)
   expect((refused as Error).message).toBe(
-    `port ${server.port} on 127.0.0.1 is in use by another process: set another one with --port (0 picks a free one)`,
+    `port ${server.port} on 127.0.0.1 is in use by another process: set another one with --port (port 0 picks a free one)`,
   )
   const third = createServer({ logger: createLogger({ level: 'silent', pretty: false }) })
   await expect(listen(third, { host: '192.0.2.1', port: 0 })).rejects.toThrow('this machine has no address 192.0.2.1')
