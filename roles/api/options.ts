@@ -36,7 +36,7 @@ export const apiOptions = Type.Object({
   masterKey: Type.String({
     minLength: 1,
     secret: true,
-    allowed: '32 random bytes as 43 characters of base64url; several separated by commas, to rotate the key',
+    allowed: 'what `./sluice secrets generate` prints (32 random bytes as base64url); several separated by commas, to rotate the key',
     description: 'Encrypts all secrets in the database; the same for every instance. Of several, the first encrypts and all decrypt.',
   }),
   http: httpOptions,

@@ -11,7 +11,7 @@ export const cursorKeyOption = Type.Optional(
   Type.String({
     pattern: '^[A-Za-z0-9_-]{43}$',
     secret: true,
-    allowed: '32 random bytes as 43 characters of base64url',
+    allowed: 'what `./sluice secrets generate` prints (32 random bytes as base64url)',
     description: 'Key of cursors and ETags; the same for every reader. The default is derived from the first `control.token`.',
   }),
 )

@@ -55,7 +55,11 @@ test.each([
   ['of an invalid internal port', { SVC_INTERNAL_LISTEN: '127.0.0.1:70000' }, /internal\.listen: .*give host:port/],
   ['of a control plane that is not a URL', { SVC_CONTROL_URL: 'api:9080' }, /control\.url: is not the address of an HTTP server/],
   ['of certificates without TLS', { SVC_CONTROL_URL: 'http://api', SVC_CONTROL_CA_FILE: 'ca.pem' }, /control\.url: does not use TLS/],
-  ['of a short key of cursors', { SVC_READER_CURSOR_KEY: 'hidden' }, /reader\.cursor_key is set \(value not shown\): give 32 random/],
+  [
+    'of a short key of cursors',
+    { SVC_READER_CURSOR_KEY: 'hidden' },
+    /reader\.cursor_key is set \(value not shown\): give what `\.\/sluice secrets generate` prints \(32 random/,
+  ],
   [
     'of a key of cursors with another letter',
     { SVC_READER_CURSOR_KEY: `hidden+${'x'.repeat(36)}` },
