@@ -48,7 +48,7 @@ interface Maintenance {
 
 /**
  * Creates the months, deletes what is older than the retention allows, and creates the index by name if it is wanted; if one part fails, the others are
- * done all the same. Called when a process starts and daily; several processes may call it at once.
+ * done all the same. Called when a process starts and every six hours; several processes may call it at once.
  *
  * @param unhurried the same database without time limits, where it is a server: an index may take hours
  * @returns the names of the partitions created
@@ -204,8 +204,8 @@ export async function shortcomings(database: Database, retentionMonths: number):
   const { failure } = await makeMonths(database, { retentionMonths })
   if (failure !== undefined) {
     const until = isAnswer(failure, denied)
-      ? 'the owner of the table starts a writer or creates them as docs/stores/postgres.md describes'
-      : 'they are created, which is retried daily and when a writer starts'
+      ? 'the owner of the table starts a writer, which creates them'
+      : 'they are created, which is retried every six hours and when a writer starts'
     sentences.push(
       `partitions of the table messages cannot be created (${failure.message}): their rows go to sluice.messages_default until ${until}`,
     )

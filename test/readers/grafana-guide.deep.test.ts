@@ -4,7 +4,6 @@ import { readFileSync } from 'node:fs'
 import { expect, onTestFinished, test } from 'vitest'
 import type { Database } from '../../database/database.ts'
 import { openServer } from '../../database/server.ts'
-import { tableStatements } from '../../sinks/postgres/registry.ts'
 import { maintain } from '../../sinks/postgres/schema.ts'
 import { logPartition } from '../../transformers/log-partition.ts'
 import { RecordBatch, ValueKind } from '../../transformers/record-batch.ts'
@@ -127,18 +126,6 @@ describeWithOwnPostgres('PostgreSQL', postgres => {
       'SELECT FROM control_plane.users',
     ]
     for (const statement of forbidden) await expect(dashboards.query(statement), statement).rejects.toMatchObject(rightsRefused)
-  })
-
-  test('the statement for a table of an earlier release adds the time of its documents', async () => {
-    const { own } = await openShared()
-    await own.execute('ALTER TABLE formats.weather DROP COLUMN time')
-    await own.execute(block('time-column'))
-    expect(await own.query('SELECT time::text FROM formats.weather')).toEqual([{ time: '2023-11-14 22:00:01+00' }])
-    const generated = `SELECT table_name, generation_expression FROM information_schema.columns WHERE column_name = 'time' AND table_schema = 'formats'`
-    const before = await own.query<{ generation_expression: string }>(generated)
-    await own.execute('DROP TABLE formats.weather')
-    await own.execute(tableStatements('weather'))
-    expect(await own.query(generated)).toEqual(before)
   })
 
   /** Asks the queries of a dashboard as Grafana would; returns the values of its variables, and the rows of its panels by their title. */
