@@ -23,6 +23,7 @@ import { HttpError } from './errors.ts'
 import { type Compatibility, plainAuthorization, plainUrl } from './older-clients.ts'
 import type { HttpOptions } from './options.ts'
 import { clientAddressesKey, openClientAddresses, openTrustedProxies, trustedProxiesKey } from './requests/client-address.ts'
+import { checkParameters, DeferredContinue } from './requests/continue.ts'
 import { jsonParser, needsBody } from './requests/json-body.ts'
 import { prepareQuery } from './requests/query-string.ts'
 import { refuseConnection } from './requests/refused-connection.ts'
@@ -53,6 +54,7 @@ export interface ServerTls {
  *   Query strings are converted to the schema's numbers and booleans; a repeated parameter is rejected. Defaults are filled in.
  * - Every error has the same format (error-answer.ts). Throw HttpError; any other error becomes a 500 without details.
  * - Successful requests are not logged.
+ * - A client that waits for 100 Continue gets it when the body is read: an answer that the head decides is sent before, alone.
  * - A body with a Content-Encoding, or with a Transfer-Encoding other than chunked, is rejected before it reaches a parser.
  * - While the server closes, requests on open connections get 503.
  *
@@ -85,7 +87,11 @@ export function createServer({
     requestTimeout: requestTimeoutMs,
     keepAliveTimeout: keepAliveTimeoutMs,
     // Slow clients are checked for every second; the headers must arrive within half of the request's time limit.
-    ...protocol(tls, { headersTimeout: Math.ceil(requestTimeoutMs / 2), connectionsCheckingInterval: 1000 }),
+    ...protocol(tls, {
+      headersTimeout: Math.ceil(requestTimeoutMs / 2),
+      connectionsCheckingInterval: 1000,
+      ServerResponse: DeferredContinue,
+    }),
     routerOptions: { maxParamLength: 1024 },
     rewriteUrl: ({ method = '', url = '' }: IncomingMessage) => (compatibility === 'none' ? url : plainUrl(method, url)),
     clientErrorHandler: refuseConnection,
@@ -128,10 +134,19 @@ export function createServer({
     else done(transferCodingFault(request.raw) ?? (request.is404 ? absent(request, reply) : undefined))
   })
   // After `onRequest`, so that 401 takes precedence, and before any body parser.
-  app.addHook('preParsing', (request, _reply, _payload, done) => done(encodedBodyFault(request.raw)))
+  app.addHook('preParsing', (request, _reply, payload, done) => {
+    try {
+      const fault = encodedBodyFault(request.raw)
+      if (fault !== undefined) throw fault
+      prepareQuery(request)
+      checkParameters(request)
+      done(null, payload)
+    } catch (error) {
+      done(error as Error)
+    }
+  })
   app.addHook('preValidation', (request, _reply, done) => {
     try {
-      prepareQuery(request)
       if (request.body === undefined && !needsBody(request)) request.body = {}
       const longList = longListIn(request.body, request.routeOptions.schema?.body ?? {})
       if (longList !== undefined) throw new HttpError('malformed_request', undefined, { faults: [longList] })
