@@ -102,6 +102,12 @@ export interface RawCursor {
   readonly parts?: RecordParts
 }
 
+/** Half-open: `[from, to)`. */
+export interface OffsetRange {
+  readonly from: number
+  readonly to: number
+}
+
 /**
  * Consecutive messages of one partition. A chunk owns its bytes (it keeps no larger fetch in memory) and can be walked more than once: messages that
  * a store refuses are found again by their offset.
@@ -113,6 +119,11 @@ export interface RawChunk {
   readonly to: number
   /** How many offsets from `from` on had messages that the log deleted unread; absent for none. The store counts them with the batch. */
   readonly lost?: number
+  /**
+   * The offsets that never had a message: transaction markers, and messages of aborted transactions. In order; absent for none. At every other offset
+   * without a message the log has deleted it, as a compacted topic does.
+   */
+  readonly markers?: readonly OffsetRange[]
   /** The chunk's memory. */
   readonly byteLength: number
   cursor(): RawCursor

@@ -40,8 +40,9 @@ export interface TopicReader {
 /** The chunk without messages at `to` and above. */
 export function chunkBelow(chunk: RawChunk, to: number): RawChunk {
   if (chunk.to <= to) return chunk
-  const { at, from, byteLength } = chunk
-  return { at, from, to, byteLength, cursor: () => cursorBelow(chunk.cursor(), to) }
+  const { at, from, byteLength, markers } = chunk
+  const below = markers?.filter(marker => marker.from < to).map(marker => ({ ...marker, to: Math.min(marker.to, to) }))
+  return { at, from, to, byteLength, ...(below === undefined ? {} : { markers: below }), cursor: () => cursorBelow(chunk.cursor(), to) }
 }
 
 function cursorBelow(cursor: RawCursor, to: number): RawCursor {

@@ -32,6 +32,8 @@ the rows in the store and with the dead letters. Prints for each partition the o
 
 the same counts as a relational store keeps them (ledger), and the first faults: messages that are missing, stored twice or stored wrongly.
 
+Messages that the log has deleted, from its start or by compaction, can no longer be compared: they are counted, not reported as faults.
+
 Run it with the options of the writer. It only reads, so the writer can keep running. It keeps only the dead letters in memory.
 
 If the writer reads several topics (log.topics), there is a report for each; with --json they are in {"holds": …, "topics": […]}.
@@ -151,16 +153,21 @@ function partitionWords(report: PartitionReport): string[] {
     holds,
   } = report
   const range = checked.to > checked.from ? `offsets ${checked.from} to ${checked.to - 1} compared` : 'nothing to compare'
-  const gone = checked.from > 0 ? `; the log starts at ${checked.from}` : ''
+  const gone = checked.from > 0 ? `; the log starts at ${checked.from}, and earlier messages can no longer be compared` : ''
   const deleted = unchecked > 0 ? `; ${unchecked} offsets were deleted in the meantime or skipped` : ''
   const lines = [`partition ${partition}: ${range}${gone}${deleted}, ${inFlight} in flight`]
-  const { received, stored, empty, filtered, dead_lettered: dead, skipped, open, replayed, partial } = recount
+  const { received, stored, empty, filtered, dead_lettered: dead, skipped, deleted: compacted, open, replayed, partial } = recount
   const missing = faults.missing ?? 0
   const unlettered = faults['missing dead letter'] ?? 0
   const wrongly = missing + unlettered > 0 ? ` + missing ${missing + unlettered}` : ''
   lines.push(
     `  counted  received ${received} = stored ${stored} + empty ${empty} + filtered ${filtered} + dead-lettered ${dead}${wrongly}; skipped ${skipped}`,
   )
+  if (compacted > 0) {
+    lines.push(
+      `  deleted  ${compacted} by the log, which is compacted: these can no longer be compared; the store has rows of ${recount.deleted_stored}`,
+    )
+  }
   if (open > 0) lines.push(`           of the dead-lettered, ${open} are open: list them with ./sluice dlq ls`)
   if (replayed > 0) lines.push(`           of the dead-lettered, ${replayed} were replayed and are stored`)
   if (partial > 0) lines.push(`           of the dead-lettered, ${partial} have some rows in the store, which rejected others`)

@@ -2,10 +2,10 @@
 //
 // Skipped are: an incomplete batch at the end, which is fetched again; batches and messages below the requested offset,
 // which a broker sends because it stores whole batches; control batches; and, for a reader of committed
-// messages, those of aborted transactions. Their offsets are gaps in the range of a chunk.
+// messages, those of aborted transactions. Their offsets are gaps in the range of a chunk; it names the last two kinds.
 
 import { type LogPartition, partitionOf } from '../../../transformers/log-partition.ts'
-import type { RawChunk } from '../../source.ts'
+import type { OffsetRange, RawChunk } from '../../source.ts'
 import { type AbortedTransaction, openAbortedTransactions } from './aborted-transactions.ts'
 import { checkOffset, fieldAt, int64At, lengthBytes, lengthMin, readBatchHeader } from './batch-header.ts'
 import { chunkOf, type FoundSegment } from './chunk.ts'
@@ -36,6 +36,8 @@ interface BatchRecords extends FoundSegment {
   readonly lastOffset: number
   /** True if it is in an old format, and skipped. */
   readonly isLost: boolean
+  /** True for a transaction marker, and for messages of an aborted transaction. */
+  readonly isMarker: boolean
 }
 
 /**
@@ -54,6 +56,7 @@ export function* chunksOf(set: Uint8Array, fetched: Fetched): Generator<RawChunk
   let from = fetched.from
   let to = from
   let found: FoundSegment[] = []
+  let markers: OffsetRange[] = []
   let messages = 0
   let bytes = 0
 
@@ -66,6 +69,8 @@ export function* chunksOf(set: Uint8Array, fetched: Fetched): Generator<RawChunk
         to = lostTo = lastOffset + 1
         continue
       }
+      // The first batch may begin before the chunk.
+      if (records.isMarker && lastOffset >= to) markers.push({ from: Math.max(baseOffset, to), to: lastOffset + 1 })
       let segmentStart = start
       let previous = baseOffset - 1
       let at = start
@@ -105,11 +110,13 @@ export function* chunksOf(set: Uint8Array, fetched: Fetched): Generator<RawChunk
   /** Returns the records found so far as a chunk; the next one starts after it. */
   function take(): RawChunk {
     const chunk = chunkOf(topic, fetched.at, from, to, found, lostTo)
+    const marked = markers
     from = to
     found = []
+    markers = []
     messages = 0
     bytes = 0
-    return chunk
+    return marked.length === 0 ? chunk : { ...chunk, markers: marked }
   }
 
   function corrupt(offset: number, fault: string): Error {
@@ -149,9 +156,10 @@ function* recordsOf(set: Uint8Array, fetched: Fetched, next: number): Generator<
     const header = readBatchHeader(set, view, at, end, where)
     const { baseOffset, lastOffset, timestampMs, appendTime } = header
     const empty = header.count === 0 && header.start === end
-    const leftOut = transactions.hold(header, set, view) || header.control || header.lastOffset < next || empty
+    const isMarker = transactions.hold(header, set, view) || header.control
+    const leftOut = isMarker || header.lastOffset < next || empty
     const count = leftOut ? 0 : header.count
-    const segment = { baseOffset, lastOffset, timestampMs, appendTime, count, isLost: false }
+    const segment = { baseOffset, lastOffset, timestampMs, appendTime, count, isLost: false, isMarker }
     if (leftOut) return { ...segment, bytes: set, owned: false, start: end, end }
     if (header.codec === 0) return { ...segment, bytes: set, owned: false, start: header.start, end }
     const bytes = decompress(header.codec, set.subarray(header.start, end), where)
@@ -164,7 +172,7 @@ function* recordsOf(set: Uint8Array, fetched: Fetched, next: number): Generator<
     checkOffset(offset, where)
     if (offset >= next && skipBatch !== true) throw oldBatch(where, magic)
     const empty = { timestampMs: 0, appendTime: false, count: 0, bytes: set, owned: false, start: end, end }
-    return { ...empty, baseOffset: offset, lastOffset: offset, isLost: offset >= next }
+    return { ...empty, baseOffset: offset, lastOffset: offset, isLost: offset >= next, isMarker: false }
   }
 
   /** A broker sends the first batch completely, however large. So its size is wrong, or the set was truncated in transit. */

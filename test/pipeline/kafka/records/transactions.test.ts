@@ -1,7 +1,9 @@
 // Transactions: markers are not messages, and a reader of committed messages skips aborted ones.
 
 import { describe, expect, test } from 'vitest'
-import { bits, covered, encodeBatch, marker } from './record-batches.ts'
+import type { Fetched } from '../../../../pipeline/kafka/records/record-set.ts'
+import { chunkBelow } from '../../../../pipeline/topic-reader.ts'
+import { bits, covered, encodeBatch, fetch, marker } from './record-batches.ts'
 
 function transactional(producerId: number, baseOffset: number, ...values: string[]): Buffer {
   return encodeBatch(
@@ -104,4 +106,33 @@ test('a control batch of an unknown type ends nothing', () => {
   })
   const set = Buffer.concat([transactional(7, 0, 'x'), odd, cut, transactional(7, 3, 'y'), marker('abort', 7, 4)])
   expect(covered(set, { aborted: [{ producerId: 7, firstOffset: 0 }] })).toEqual([[0, 5]])
+})
+
+describe('a chunk names the offsets that never had a message', () => {
+  const set = Buffer.concat([
+    transactional(7, 0, 'x', 'y'),
+    marker('abort', 7, 2),
+    plain(3, 'a'),
+    // Compaction has removed a message before this one, and all those of the next batch.
+    encodeBatch([{ value: 'b', offsetDelta: 1 }], { baseOffset: 4 }),
+    encodeBatch([], { baseOffset: 6, lastOffsetDelta: 1 }),
+    transactional(8, 8, 'c'),
+    marker('commit', 8, 9),
+  ])
+  const aborted = [{ producerId: 7, firstOffset: 0 }]
+  const markersOf = (fetched: Partial<Fetched>) => fetch(set, { aborted, ...fetched }).map(({ markers }) => markers)
+  const ranges = (...pairs: [number, number][]) => pairs.map(([from, to]) => ({ from, to }))
+
+  test('markers and aborted messages, but not those that were compacted away', () => {
+    expect(markersOf({})).toEqual([ranges([0, 2], [2, 3], [9, 10])])
+  })
+
+  test('in the chunk that covers them, from the requested offset on', () => {
+    expect(markersOf({ from: 1, chunkMessagesMax: 1 })).toEqual([ranges([1, 2], [2, 3]), undefined, undefined, ranges([9, 10])])
+  })
+
+  test('below the offset at which a reader ends', () => {
+    const [chunk] = fetch(set, { aborted })
+    expect(chunkBelow(chunk!, 1).markers).toEqual(ranges([0, 1]))
+  })
 })
