@@ -5,7 +5,7 @@
 // writes them, or in the fields of a framed record.
 
 import { DecodeError } from '../../transformers/decode-error.ts'
-import { openTimeField } from '../../transformers/json/times/time-fields.ts'
+import { readRfc3339 } from '../../transformers/json/times/rfc3339.ts'
 import type { Timestamp } from '../../transformers/json/times/timestamp.ts'
 import { readDecimal } from '../../transformers/json/times/unix-time.ts'
 import { keyFault, timestampFault } from '../kafka/records/envelope-header.ts'
@@ -119,13 +119,12 @@ export function openLaidOutCursor(cursor: RawCursor, { layout, topic, payloadByt
 }
 
 const timestamp: Timestamp = { us: 0, restNs: 0 }
-const rfc3339 = openTimeField({ fieldName: 'created', fieldFormat: 'rfc3339' })
 
 /** Writes the time to `timestamp`; returns false, and writes 0, if the text is not one, or its microseconds are not a safe integer. */
 function readTime(text: string): boolean {
-  const digits = /^(\d{1,19})(?:\.\d{1,9})?$/.exec(text)
+  const digits = /^(\d{1,19})(?:\.\d+)?$/.exec(text)
   if (digits !== null) readDecimal(text, unitOf(digits[1]!.length), timestamp)
-  const isTime = digits !== null || rfc3339.read(text, undefined, 0, timestamp) === undefined
+  const isTime = digits !== null || readRfc3339(text, timestamp)
   if (isTime && Number.isSafeInteger(timestamp.us)) return true
   timestamp.us = timestamp.restNs = 0
   return false

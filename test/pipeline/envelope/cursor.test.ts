@@ -105,7 +105,9 @@ test('each part has places of its own, and the others stay where Sluice writes t
 test.each<[string, string, number, number]>([
   ['seconds', '1699999999', 1_699_999_999_000_000, 0],
   ['seconds with a fraction', '1699999999.000001', 1_699_999_999_000_001, 0],
+  ['seconds with more digits than nanoseconds', '1699999999.95456123352050781250', 1_699_999_999_954_561, 233],
   ['milliseconds', '1699999999123', 1_699_999_999_123_000, 0],
+  ['nanoseconds with a fraction', '1699999999123456789.9999999999', 1_699_999_999_123_456, 789],
   ['microseconds', '1699999999123456', 1_699_999_999_123_456, 0],
   ['nanoseconds', '1699999999123456789', 1_699_999_999_123_456, 789],
   ['RFC 3339', '2023-11-14T22:13:19.5+00:00', 1_699_999_999_500_000, 0],
