@@ -2,7 +2,6 @@
 
 import { type Static, Type } from 'typebox'
 import type { OptionFault } from '../../config/options/options.ts'
-import { named } from '../../config/options/variable.ts'
 import { knownSecretFaults } from '../../config/production.ts'
 import { logsMax, partitionsMax } from '../../transformers/log-partition.ts'
 import { logOptions } from '../options.ts'
@@ -147,11 +146,6 @@ export const kafkaSourceOptions = Type.Object({
         "Consumer group and name of the writer; default: the group `<store>.<topic>`, and the store's name. Required with several topics or a pattern.",
     }),
   ),
-  client: Type.Optional(
-    Type.Enum(['kafkajs', 'platformatic'], {
-      description: 'Has no effect; the next release rejects it.',
-    }),
-  ),
   instance: Type.Optional(
     Type.String({
       pattern: '^[a-zA-Z0-9._-]{1,100}$',
@@ -169,11 +163,6 @@ export const kafkaSourceOptions = Type.Object({
   acceptLost: logOptions.properties.acceptLost,
 })
 export type KafkaSourceOptions = Static<typeof kafkaSourceOptions>
-
-/** Warnings at start-up, for options that are accepted for one more release. */
-export function kafkaWarnings({ client }: Pick<KafkaSourceOptions, 'client'>): string[] {
-  return client === undefined ? [] : [`${named('log.client')} has no effect, and the next release rejects it: remove it`]
-}
 
 /** Of a role that appends, or reads. */
 type FaultedOptions = Omit<KafkaLogOptions, 'topic'> & TopicOptions

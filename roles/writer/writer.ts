@@ -7,7 +7,6 @@ import { type Logger, openLogger } from '../../config/logger.ts'
 import { factOf, type OutageReport, openOutages } from '../../config/outage.ts'
 import { aborted, type ProcessScope, runProcess } from '../../config/run-process.ts'
 import { kafkaConnection } from '../../pipeline/kafka/connection.ts'
-import { kafkaWarnings } from '../../pipeline/kafka/options.ts'
 import { consumerGroup, isPattern, wantedTopics } from '../../pipeline/kafka/topic-patterns.ts'
 import type { Topic } from '../../pipeline/kafka/topics.ts'
 import { LogUnavailableError } from '../../pipeline/log.ts'
@@ -51,7 +50,6 @@ export async function writer(store: StoreName, options: WriterOptions, version: 
 async function serve(store: StoreName, options: WriterOptions, version: string, logger: Logger, scope: ProcessScope): Promise<void> {
   const { signal, closeLater } = scope
   const name = options.log.group ?? store
-  for (const warning of kafkaWarnings(options.log)) logger.warn(warning)
   let pool = undefined as WorkerPool | undefined
   let waitsFor: Error | undefined
   /** Why a worker is not running, if known. */

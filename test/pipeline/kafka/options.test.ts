@@ -3,13 +3,7 @@
 import { Type } from 'typebox'
 import { expect, test } from 'vitest'
 import { loadOptions, OptionsError } from '../../../config/options/options.ts'
-import {
-  type KafkaSourceOptions,
-  kafkaFaults,
-  kafkaLogOptions,
-  kafkaSourceOptions,
-  kafkaWarnings,
-} from '../../../pipeline/kafka/options.ts'
+import { type KafkaSourceOptions, kafkaFaults, kafkaLogOptions, kafkaSourceOptions } from '../../../pipeline/kafka/options.ts'
 import { matchingTopics, topicsText, wantedTopics } from '../../../pipeline/kafka/topic-patterns.ts'
 import { SystemicError } from '../../../pipeline/systemic-error.ts'
 
@@ -84,15 +78,6 @@ test('the variables on which container images rely', () => {
   expect(faultsOf(environment)).toEqual([])
 })
 
-test('log.client is accepted for one more release, with a warning that names it', () => {
-  expect(kafkaWarnings(load({}))).toEqual([])
-  for (const client of ['kafkajs', 'platformatic']) {
-    expect(kafkaWarnings(load({ SVC_LOG_CLIENT: client }))).toEqual([
-      'log.client (SVC_LOG_CLIENT) has no effect, and the next release rejects it: remove it',
-    ])
-  }
-})
-
 test.each([
   ['SVC_LOG_BROKERS', 'kafka'],
   ['SVC_LOG_BROKERS', 'http://kafka:9092'],
@@ -106,7 +91,7 @@ test.each([
   ['SVC_LOG_GROUP', 'a group'],
   ['SVC_LOG_PARTITIONS', '4097'],
   ['SVC_LOG_SASL_MECHANISM', 'gssapi'],
-  ['SVC_LOG_CLIENT', 'librdkafka'],
+  ['SVC_LOG_CLIENT', 'kafkajs'],
   ['SVC_LOG_INSTANCE', 'a plant'],
 ])('%s = %j is a fault that names it', (variable, value) => {
   expect(() => load({ [variable]: value })).toThrow(OptionsError)
