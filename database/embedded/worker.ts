@@ -14,6 +14,13 @@ const port = parentPort!
 const folder = workerData as string
 const post = (answer: Answer): void => port.postMessage(answer)
 
+/** PGlite decodes texts with it: by default it leaves out a byte order mark at the start of a text. */
+globalThis.TextDecoder = class extends TextDecoder {
+  constructor(encoding?: string, options?: ConstructorParameters<typeof TextDecoder>[1]) {
+    super(encoding, { ignoreBOM: true, ...options })
+  }
+}
+
 try {
   serve(await startInstance(folder))
 } catch (error) {

@@ -46,6 +46,7 @@ export function databaseConformance(name: string, open: () => Promise<Database>)
         ['text', ''],
         ['text', 'NULL'],
         ['text', `a 'b' "c" \\d\n\té 😀`],
+        ['text', '\ufeff a byte order mark'],
         ['int8', null],
         ['jsonb', '{"a": 1234567890123456789}'],
         ['json', '{"b":1,  "a":2}'],
