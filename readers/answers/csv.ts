@@ -13,8 +13,12 @@ const columns = {
   bucket: ['channel', 'publisher', 'subtopic', 'name', 'unit', 'time', 'value', 'count'],
 } as const
 const lineEnd = '\r\n'
-/** Spreadsheets trim white space before they check the first character, and some also interpret full-width signs. */
-const formula = /^(?:[\t\r\n]|\s*[=+\-@＝＋－＠])/
+/**
+ * Characters that start a formula at the start of a cell. Spreadsheets trim white space before they check it, and some also interpret full-width
+ * signs. Cells are separated by commas here, and in many countries by semicolons; an import may also use tabs, bars and spaces. To those the quotes
+ * of this format are part of a cell, so a separator or a line break in a text starts another one (OWASP, CSV injection).
+ */
+const formulaStart = /(?<=(?:^|[;\t| \r\n])[\s"]*)[=+\-@＝＋－＠]/g
 
 /** Writes lines of one kind, each with its line end. */
 export interface CsvWriter {
@@ -25,10 +29,10 @@ export interface CsvWriter {
 
 /**
  * @param kind of the lines
- * @param safe prefixes texts that a spreadsheet may interpret as a formula with an apostrophe. Numbers stay numbers
+ * @param safe puts an apostrophe before what a spreadsheet may interpret as a formula in a text. Numbers stay numbers
  */
 export function openCsv(kind: Row['kind'] | 'bucket', safe: boolean, keys?: RecordKeys): CsvWriter {
-  const cell = (text: string): string => quoted(safe && formula.test(text) ? `'${text}` : text)
+  const cell = safe ? safeCell : quoted
 
   const recordLine = (row: SenmlRow): string =>
     [
@@ -78,7 +82,17 @@ export function openCsv(kind: Row['kind'] | 'bucket', safe: boolean, keys?: Reco
   }
 }
 
+/** Quotes also keep a text together where several separators count. */
+function safeCell(text: string): string {
+  const safe = text.replace(formulaStart, "'$&").replace(/^[\t\r\n]/, "'$&")
+  return /[;\t|]/.test(safe) ? inQuotes(safe) : quoted(safe)
+}
+
 /** Also quotes a cell with white space at either end, which some programs trim. */
 function quoted(text: string): string {
-  return /[",\r\n]|^\s|\s$/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+  return /[",\r\n]|^\s|\s$/.test(text) ? inQuotes(text) : text
+}
+
+function inQuotes(text: string): string {
+  return `"${text.replaceAll('"', '""')}"`
 }

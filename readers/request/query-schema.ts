@@ -110,7 +110,9 @@ export function querySchema(limitMax: number, offsetMax: number) {
         }),
       ),
       csv_safe: Type.Optional(
-        Type.Enum(['true', 'false'], { description: "CSV: prefix texts that a spreadsheet would interpret as a formula with a '." }),
+        Type.Enum(['true', 'false'], {
+          description: "CSV: a ' before what a spreadsheet would interpret as a formula, whatever character it takes as separator.",
+        }),
       ),
     },
     {

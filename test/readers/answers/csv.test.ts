@@ -1,6 +1,7 @@
 // CSV, line by line (RFC 4180).
 
 import { readFileSync } from 'node:fs'
+import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { pageAnswer, recordSchema } from '../../../readers/answers/answer-schema.ts'
 import { openCsv } from '../../../readers/answers/csv.ts'
@@ -62,13 +63,64 @@ test.each([
   expect(openCsv('senml', false).rows([{ ...record, name: text }])).toBe(`c,,p,http,${cell},,1600000000.25,,,,,,\r\n`)
 })
 
-test.each(['=1+1', '+1', '-1', '@x', '=a"b', '\t1', '\r1', '\n1', ' =1', '\u00a0\t+1', '＝1', '＋1', '－1', ' ＠x'])(
-  'a text that a spreadsheet would read as a formula is escaped with csv_safe: %j',
-  text => {
-    const [line] = lines(openCsv('senml', true).rows([{ ...record, name: text, value: -1 }]))
-    expect(line).toBe(`c,,p,http,${/["\r\n]/.test(text) ? `"'${text.replaceAll('"', '""')}"` : `'${text}`},,1600000000.25,,-1,,,,`)
-  },
-)
+test.each([
+  ['=1+1', "'=1+1"],
+  ['+1', "'+1"],
+  ['-1', "'-1"],
+  ['@x', "'@x"],
+  ['=a"b', `"'=a""b"`],
+  ['\t1', `"'\t1"`],
+  ['\r1', `"'\r1"`],
+  ['\n1', `"'\n1"`],
+  [' =1', `" '=1"`],
+  ['\u00a0\t+1', `"\u00a0\t'+1"`],
+  ['＝1', "'＝1"],
+  ['＋1', "'＋1"],
+  ['－1', "'－1"],
+  [' ＠x', `" '＠x"`],
+  // Where another character than a comma separates cells, quotes within a cell mean nothing.
+  ['x;=1+1', `"x;'=1+1"`],
+  ['x;y;@a;', `"x;y;'@a;"`],
+  ['x\t=1', `"x\t'=1"`],
+  ['x|+1', `"x|'+1"`],
+  ['x -1', "x '-1"],
+  ['x\r\n=1;', `"x\r\n'=1;"`],
+  ['x;" =1"', `"x;"" '=1"""`],
+  ['x;\u3000＝1', `"x;\u3000'＝1"`],
+  ['a=b-c@d+e', 'a=b-c@d+e'],
+  ['{"a":-1,"b":[1,-2]}', '"{""a"":-1,""b"":[1,-2]}"'],
+])('a text that a spreadsheet would read as a formula is escaped with csv_safe: %j', (text, cell) => {
+  const line = openCsv('senml', true).rows([{ ...record, name: text, value: -1 }])
+  expect(line).toBe(`c,,p,http,${cell},,1600000000.25,,-1,,,,\r\n`)
+})
+
+test('with csv_safe no cell starts a formula, whatever separates cells, and with commas only apostrophes are added', () => {
+  const part = fc.constantFrom('=', '+', '-', '@', '＝', ';', '\t', '|', ' ', ',', '"', "'", '\r', '\n', '\u00a0', 'x', '1')
+  const text = fc.array(part, { maxLength: 12 }).map(parts => parts.join(''))
+  fc.assert(
+    fc.property(text, text, (name, stringValue) => {
+      const line = openCsv('senml', true).rows([{ ...record, name, stringValue }])
+      for (const separator of [';', '\t', '|', ' ']) {
+        for (const cell of line.split(/[\r\n]/).flatMap(one => one.split(separator))) expect(cell).not.toMatch(/^[\s"]*[=+\-@＝]/)
+      }
+      const cells = cellsOf(line)
+      expect(cells).toHaveLength(13)
+      for (const [at, sent] of [
+        [4, name],
+        [9, stringValue],
+      ] as const)
+        expect(cells[at]!.replaceAll("'", '')).toBe(sent.replaceAll("'", ''))
+    }),
+    { numRuns: 300 },
+  )
+})
+
+/** The cells of a line by RFC 4180. */
+function cellsOf(line: string): string[] {
+  return [...line.slice(0, -2).matchAll(/(?:^|,)(?:"((?:[^"]|"")*)"|([^,"]*))/g)].map(
+    ([, quoted, plain]) => quoted?.replaceAll('""', '"') ?? plain!,
+  )
+}
 
 test('documents have their payload as JSON text', () => {
   const csv = openCsv('document', false)
