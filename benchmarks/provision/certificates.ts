@@ -7,7 +7,7 @@ import { call, expectStatus, makeSite } from '../../test/up/operator.ts'
 import { disposableFolder, startPlatform } from '../../test/up/platform.ts'
 
 const { values } = parseArgs({ options: { seconds: { type: 'string', default: '10' }, connections: { type: 'string', default: '16' } } })
-const perSecondMin = 200
+const perSecondMin = 100
 /** Certificates for one thing: fewer than may be valid at the same time. */
 const certificatesPerThing = 90
 
