@@ -37,7 +37,7 @@ export const httpOptions = Type.Object({
     default: [],
     examples: [['10.0.0.0/8', '2001:db8::/32']],
     description:
-      'Reverse proxies whose `X-Forwarded-For` and `Forwarded` are trusted. Otherwise all clients behind one count as one address.',
+      'Reverse proxies whose `X-Forwarded-For` and `Forwarded` are trusted: they must write or remove both. Otherwise all clients behind one count as one address.',
   }),
   allowedOrigins: Type.Array(Type.String({ minLength: 1, allowed: 'an origin such as https://app.example.com, or * for any origin' }), {
     default: [],

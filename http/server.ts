@@ -22,7 +22,13 @@ import { openErrorAnswer, stopDetail } from './error-answer.ts'
 import { HttpError } from './errors.ts'
 import { type Compatibility, plainAuthorization, plainUrl } from './older-clients.ts'
 import type { HttpOptions } from './options.ts'
-import { clientAddressesKey, openClientAddresses, openTrustedProxies, trustedProxiesKey } from './requests/client-address.ts'
+import {
+  clientAddressesKey,
+  clientAddressKey,
+  openClientAddresses,
+  openTrustedProxies,
+  trustedProxiesKey,
+} from './requests/client-address.ts'
 import { checkParameters, DeferredContinue } from './requests/continue.ts'
 import { jsonParser, needsBody } from './requests/json-body.ts'
 import { prepareQuery } from './requests/query-string.ts'
@@ -110,6 +116,7 @@ export function createServer({
     },
   }).withTypeProvider<TypeBoxTypeProvider>()
 
+  app.decorateRequest(clientAddressKey, null)
   app.decorate(clientAddressesKey, openClientAddresses(trustedProxies, logger))
   app.decorate(trustedProxiesKey, openTrustedProxies(trustedProxies))
   // Compiled at the first response: a route describes up to ten, and compiling those of errors, which are never serialized with it, would delay the start.

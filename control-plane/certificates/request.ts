@@ -76,6 +76,6 @@ export function parseDuration(text: string, bareUnit: 'h' | 's'): number | undef
   const withUnit = /^\d{1,9}$/.test(text) ? `${text}${bareUnit}` : text
   if (!durationForm.test(withUnit)) return undefined
   let seconds = 0
-  for (const [, count, unit] of withUnit.matchAll(/([\d.]+)([hms])/g)) seconds += Number(count) * secondsOfUnit[unit!]!
+  for (const [, count, unit] of withUnit.matchAll(/([\d.]{1,19})([hms])/g)) seconds += Number(count) * secondsOfUnit[unit!]!
   return seconds < 1 ? undefined : Math.floor(seconds)
 }

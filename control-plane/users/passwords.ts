@@ -76,5 +76,5 @@ function parse(hash: string): { parameters: Parameters; tag: Buffer } {
 }
 
 function toBase64(bytes: Uint8Array): string {
-  return Buffer.from(bytes).toString('base64').replace(/=+$/, '')
+  return Buffer.from(bytes).toString('base64').replaceAll('=', '')
 }

@@ -9,12 +9,18 @@ export type ClientAddresses = (request: Pick<IncomingMessage, 'headers' | 'socke
 
 /** The server decorator from which `clientAddressOf` gets the result of `openClientAddresses`. */
 export const clientAddressesKey = 'clientAddresses'
+/** The request decorator in which `clientAddressOf` keeps what it found; initially null. */
+export const clientAddressKey = 'clientAddress'
 /** The server decorator for the result of `openTrustedProxies`. */
 export const trustedProxiesKey = 'trustedProxies'
 
-/** The client's address, as `openClientAddresses` finds it; empty once the connection is closed. */
+/** The client's address, as `openClientAddresses` finds it once for a request; empty if the connection was closed before. */
 export function clientAddressOf(request: FastifyRequest): string {
-  return request.server.getDecorator<ClientAddresses>(clientAddressesKey)(request.raw)
+  const known = request.getDecorator<string | null>(clientAddressKey)
+  if (known !== null) return known
+  const address = request.server.getDecorator<ClientAddresses>(clientAddressesKey)(request.raw)
+  request.setDecorator(clientAddressKey, address)
+  return address
 }
 
 /** Whether the request's connection comes from a proxy of `http.trusted_proxies`. */
@@ -141,7 +147,8 @@ function addressOf(entry: string): string | undefined {
 }
 
 const token = "[!#$%&'*+.^_`|~\\w-]+"
-const pair = new RegExp(`[ \\t]*(?:(${token})=(?:(${token})|"((?:[^"\\\\]|\\\\.)*)"))?[ \\t]*([;,]|$)`, 'y')
+/** The blanks behind a pair belong to it: two runs side by side would match the same blanks in as many ways as there are blanks. */
+const pair = new RegExp(`[ \\t]*(?:(${token})=(?:(${token})|"((?:[^"\\\\]|\\\\.)*)")[ \\t]*)?([;,]|$)`, 'y')
 
 /**
  * The `for` of each element of a `Forwarded` header (RFC 7239 §4), undefined where it is missing, given twice, or an IPv6 address without brackets.

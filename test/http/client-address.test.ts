@@ -76,6 +76,19 @@ test('a route gets the client address behind trusted proxies', async () => {
   await server.app.close()
 })
 
+test('the address of a request is found once, whatever asks for it', async () => {
+  const server = await startServer({ trustedProxies: ['127.0.0.1'] }, app => {
+    app.get('/from', async request => {
+      const first = clientAddressOf(request)
+      request.raw.headers['x-forwarded-for'] = '198.51.100.2'
+      return { addresses: [first, clientAddressOf(request)] }
+    })
+  })
+  for (const address of ['198.51.100.1', '198.51.100.3'])
+    expect((await server.ask('/from', { headers: xff(address) })).body).toEqual({ addresses: [address, address] })
+  await server.app.close()
+})
+
 test('an untrusted peer that sends these headers is logged once, without their content', async () => {
   const server = await startServer({}, app => {
     app.get('/from', async request => ({ address: clientAddressOf(request) }))
