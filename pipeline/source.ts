@@ -45,6 +45,12 @@ export function emptyMessage(): RawMessage {
   }
 }
 
+/** Of a message. A header of two bytes takes a hundred in memory, and a compressed batch can contain millions. */
+export const headersMaxDefault = 1000
+
+/** The message has too many headers: none of them is read, or is in its dead letter. */
+export const headerLimitRule = 'header-limit'
+
 /** Its channel is unknown. */
 export const noKey: MessageFault = {
   rule: 'no-key',

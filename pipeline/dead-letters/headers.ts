@@ -4,6 +4,7 @@ import { limits } from '../../sinks/sink.ts'
 import { envelopeHeaderNames } from '../envelope-headers.ts'
 import type { Header, LogPosition } from '../log.ts'
 import { parseMessageId } from '../message-id.ts'
+import { headersMaxDefault } from '../source.ts'
 
 /** The position of a message in its writer's log. */
 export interface MessagePosition {
@@ -21,6 +22,8 @@ const partitionHeader = 'sluice.partition'
 const offsetHeader = 'sluice.offset'
 /** The first of the headers that a dead letter has in addition to those of its message (dead-letters.ts). */
 export const firstDeadLetterHeader = '__connect.errors.topic'
+/** A letter has the headers of its message, of which not all are the envelope's, and at most 24 of ours. */
+export const deadLetterHeadersMax = headersMaxDefault + 32
 /** Number of `originalHeaders`, which come after the sender's. */
 const originalCount = 3
 

@@ -4,7 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { Admin } from '@platformatic/kafka'
 import { logPartition } from '../../transformers/log-partition.ts'
 import { LogUnavailableError } from '../log.ts'
-import type { RawChunk } from '../source.ts'
+import { headersMaxDefault, type RawChunk } from '../source.ts'
 import { SystemicError } from '../systemic-error.ts'
 import { chunkBelow, type TopicBounds, type TopicReader } from '../topic-reader.ts'
 import { fetchOn } from './client/fetch.ts'
@@ -22,6 +22,8 @@ export interface KafkaTopicReaderOptions {
   readonly fetchBytes: number
   /** Skips batches in old formats, as if the log had deleted them. Without it they are an error. */
   readonly skipBatch?: boolean
+  /** The most headers of a message; a dead letter has more than its message. */
+  readonly headersMax?: number
   /** How long fetching a partition is retried without success. */
   readonly patienceMs?: number
 }
@@ -41,7 +43,7 @@ const topicIdErrors: readonly number[] = [100, 103]
  * @throws LogUnavailableError while no broker answers
  */
 export async function openKafkaTopicReader(options: KafkaTopicReaderOptions): Promise<TopicReader> {
-  const { topic: name, fetchBytes, skipBatch = false, patienceMs = 15_000 } = options
+  const { topic: name, fetchBytes, skipBatch = false, headersMax = headersMaxDefault, patienceMs = 15_000 } = options
   const client = loadClient()
   const admin = await openAdmin(options.connection)
   let topic = await opened(admin, name)
@@ -104,6 +106,7 @@ export async function openKafkaTopicReader(options: KafkaTopicReaderOptions): Pr
           from: next,
           aborted,
           skipBatch,
+          headersMax,
           chunkBytesMax: fetchBytes,
           chunkMessagesMax,
         }

@@ -1,7 +1,7 @@
 // A chunk of messages from a fetch: a copy of the records' bytes, with the base offset and base time of each segment.
 
 import { type LogPartition, partitionOf } from '../../../transformers/log-partition.ts'
-import type { RawChunk } from '../../source.ts'
+import { headersMaxDefault, type RawChunk } from '../../source.ts'
 import { type ChunkContent, openRecordCursor, type Segment } from './record-cursor.ts'
 
 /** A segment with its bytes: those of the fetch, or decompressed ones. */
@@ -15,9 +15,17 @@ export interface FoundSegment extends Segment {
 const segmentBytes = 64
 const chunkBytes = 256
 
+/** The topic of a chunk, its partition, and the most headers of a message if they are not the default. */
+export interface ChunkOrigin {
+  readonly topic: string
+  readonly at: LogPartition
+  readonly headersMax?: number
+}
+
 /** A chunk that covers `[from, to)`, with its own bytes. @param next above `from` if the messages in between were deleted unread */
-export function chunkOf(topic: string, at: LogPartition, from: number, to: number, found: readonly FoundSegment[], next = from): RawChunk {
-  const content = { topic, partition: partitionOf(at), ...(adopt(found) ?? copy(found)) }
+export function chunkOf(origin: ChunkOrigin, from: number, to: number, found: readonly FoundSegment[], next = from): RawChunk {
+  const { topic, at, headersMax = headersMaxDefault } = origin
+  const content = { topic, partition: partitionOf(at), headersMax, ...(adopt(found) ?? copy(found)) }
   const byteLength = content.bytes.buffer.byteLength + content.segments.length * segmentBytes + chunkBytes
   const chunk = { at, from, to, byteLength, cursor: () => openRecordCursor(content) }
   return next > from ? { ...chunk, lost: Math.min(next, to) - from } : chunk

@@ -10,7 +10,7 @@
 // The lengths of records were checked before (record-steps.ts), but not their content.
 
 import type { Header } from '../../log.ts'
-import { emptyMessage, type MessageFault, noKey, type RawCursor, type RecordParts } from '../../source.ts'
+import { emptyMessage, headerLimitRule, type MessageFault, noKey, type RawCursor, type RecordParts } from '../../source.ts'
 import { corruptBatch } from './corrupt-batch.ts'
 import { created, readCreated } from './created-header.ts'
 import { EnvelopeHeader, envelopeHeaderAt, headerFaults, keyFault, noValue, timestampFault } from './envelope-header.ts'
@@ -19,8 +19,6 @@ import { mediaType } from './media-type.ts'
 import { readVarint, signedLongAt, varint } from './varint.ts'
 
 const defaultProtocol = 'kafka'
-/** A header of two bytes takes a hundred in memory, and a compressed batch can contain millions. */
-const headersMax = 1000
 /** Milliseconds whose microseconds are safe integers. */
 const timestampMsMax = Math.floor(Number.MAX_SAFE_INTEGER / 1000)
 
@@ -41,9 +39,11 @@ export interface ChunkContent {
   readonly partition: number
   readonly bytes: Buffer
   readonly segments: readonly Segment[]
+  /** A message with more has the fault `header-limit`, and none. */
+  readonly headersMax: number
 }
 
-export function openRecordCursor({ topic, partition, bytes, segments }: ChunkContent): RawCursor {
+export function openRecordCursor({ topic, partition, bytes, segments, headersMax }: ChunkContent): RawCursor {
   const { buffer, byteOffset } = bytes
   const view = new DataView(buffer, byteOffset, bytes.byteLength)
   const recentSubtopic = new RecentText()
@@ -129,7 +129,7 @@ export function openRecordCursor({ topic, partition, bytes, segments }: ChunkCon
     message.createdUs = 0
     message.createdRestNs = 0
     faults.unshift({
-      rule: 'header-limit',
+      rule: headerLimitRule,
       reason: `the message has ${count} headers, but only ${headersMax} are allowed`,
       hint: 'send fewer headers; the dead letter contains none of them',
     })

@@ -4,19 +4,17 @@
 // which a broker sends because it stores whole batches; control batches; and, for a reader of committed
 // messages, those of aborted transactions. Their offsets are gaps in the range of a chunk; it names the last two kinds.
 
-import { type LogPartition, partitionOf } from '../../../transformers/log-partition.ts'
+import { partitionOf } from '../../../transformers/log-partition.ts'
 import type { OffsetRange, RawChunk } from '../../source.ts'
 import { type AbortedTransaction, openAbortedTransactions } from './aborted-transactions.ts'
 import { checkOffset, fieldAt, int64At, lengthBytes, lengthMin, readBatchHeader } from './batch-header.ts'
-import { chunkOf, type FoundSegment } from './chunk.ts'
+import { type ChunkOrigin, chunkOf, type FoundSegment } from './chunk.ts'
 import { decompress } from './codecs.ts'
 import { type BatchLocation, corruptBatch, oldBatch, refusedBatch } from './corrupt-batch.ts'
 import { record, stepRecord } from './record-steps.ts'
 
 /** Parameters of a fetch, in addition to the bytes. */
-export interface Fetched {
-  readonly topic: string
-  readonly at: LogPartition
+export interface Fetched extends ChunkOrigin {
   /** First offset that the first chunk covers. */
   readonly from: number
   /** The requested offset, if it is above `from` because the messages in between are lost. Messages below it are skipped. */
@@ -109,7 +107,7 @@ export function* chunksOf(set: Uint8Array, fetched: Fetched): Generator<RawChunk
 
   /** Returns the records found so far as a chunk; the next one starts after it. */
   function take(): RawChunk {
-    const chunk = chunkOf(topic, fetched.at, from, to, found, lostTo)
+    const chunk = chunkOf(fetched, from, to, found, lostTo)
     const marked = markers
     from = to
     found = []

@@ -6,6 +6,7 @@ import { type Logger, openLogger } from '../../../config/logger.ts'
 import { loadOptions, OptionsError } from '../../../config/options/options.ts'
 import type { CommittedOf } from '../../../pipeline/audit/verify.ts'
 import { hasUnnamedDeadLetters } from '../../../pipeline/dead-letters/filter.ts'
+import { deadLetterHeadersMax } from '../../../pipeline/dead-letters/headers.ts'
 import { type DeadLetterQueue, openDeadLetterQueue } from '../../../pipeline/dead-letters/queue.ts'
 import { type Replay, replay } from '../../../pipeline/dead-letters/replay.ts'
 import { queueOfSeveral, replayOfSeveral } from '../../../pipeline/dead-letters/several.ts'
@@ -119,8 +120,10 @@ export async function openTarget(store: StoreName, flags: TargetFlags, sources: 
     return part
   }
 
-  const openReader = async (name: string): Promise<TopicReader> =>
-    kept(await openKafkaTopicReader({ connection, topic: name, fetchBytes, skipBatch }))
+  const openReader = async (name: string, headersMax?: number): Promise<TopicReader> =>
+    kept(
+      await openKafkaTopicReader({ connection, topic: name, fetchBytes, skipBatch, ...(headersMax === undefined ? {} : { headersMax }) }),
+    )
   const openLog = async (name: string, config: Record<string, string>): Promise<Log> =>
     kept(await openKafkaLog({ ...options.log, topic: name, partitions: 1 }, logger, config))
 
@@ -147,8 +150,9 @@ export async function openTarget(store: StoreName, flags: TargetFlags, sources: 
     }
   }
 
-  async function openIfThere(name: string): Promise<TopicReader | undefined> {
-    return (await topicIdOf(name)) === undefined ? undefined : openReader(name)
+  /** @param name of the topic of dead letters */
+  async function openDeadLettersIfThere(name: string): Promise<TopicReader | undefined> {
+    return (await topicIdOf(name)) === undefined ? undefined : openReader(name, deadLetterHeadersMax)
   }
 
   /** With the tool's options the writer's own. */
@@ -175,7 +179,7 @@ export async function openTarget(store: StoreName, flags: TargetFlags, sources: 
     const parts: { topic: string; reader: TopicReader; log: Log }[] = []
     const names = (await topics()).map(topic => ({ topic, name: deadLettersTopic(topic, writer) }))
     for (const { topic, name } of names) {
-      const reader = await openIfThere(name)
+      const reader = await openDeadLettersIfThere(name)
       if (reader !== undefined)
         parts.push({ topic, reader, log: await openLog(name, deadLettersTopicConfig(options.message.payloadBytes)) })
     }
@@ -215,7 +219,7 @@ export async function openTarget(store: StoreName, flags: TargetFlags, sources: 
 
     async openDeadLettersTopic(topic, owner) {
       checkOwner(owner)
-      return openIfThere(deadLettersTopic(topic, owner))
+      return openDeadLettersIfThere(deadLettersTopic(topic, owner))
     },
 
     async openDeadLetters() {
@@ -267,7 +271,7 @@ export async function openTarget(store: StoreName, flags: TargetFlags, sources: 
       const isIdle = known !== undefined && (await Promise.all(groups.map(isWithoutMembers))).every(Boolean)
       const log = logToFree(logs, number, isIdle)
       const name = deadLettersTopic(log.name, log.writer)
-      const deadLetters = await openIfThere(name)
+      const deadLetters = await openDeadLettersIfThere(name)
       if (deadLetters !== undefined && (await hasUnnamedDeadLetters(deadLetters, number))) {
         throw new ToolError(
           `the topic ${name} has dead letters of log ${number} from an earlier release, which do not name their topic: a replay would store them under the log that gets the number. Replay or drop them with that writer, and delete the topic; the writer creates it again`,

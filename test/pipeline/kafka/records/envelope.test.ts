@@ -1,6 +1,7 @@
 // The envelope of a message from Kafka: key and headers, defaults, and faults.
 
 import { describe, expect, test } from 'vitest'
+import { deadLetterHeadersMax } from '../../../../pipeline/dead-letters/headers.ts'
 import { type BatchFields, bits, encodeBatch, fetch, messagesOf, type Read, type RecordFields } from './record-batches.ts'
 
 const notUtf8 = Uint8Array.of(0x61, 0xff)
@@ -224,4 +225,12 @@ test('a message with a thousand headers is decoded; with more it is a dead lette
   expect(Buffer.from(cursor.key()!).toString()).toBe('c1')
   cursor.next()
   expect(cursor.message).toMatchObject({ offset: 1, fault: undefined })
+})
+
+test('a reader of dead letters takes those of messages with a thousand headers, which have more', () => {
+  const letter = { headers: Array.from({ length: 1024 }, () => ['', null] as const) }
+  const cursor = fetch(encodeBatch([letter]), { headersMax: deadLetterHeadersMax })[0]!.cursor()
+  cursor.next()
+  expect(cursor.message.fault).toBeUndefined()
+  expect(cursor.headers()).toHaveLength(1024)
 })
