@@ -11,6 +11,7 @@ import { logPartition } from '../../transformers/log-partition.ts'
 import { Outcome, RecordBatch } from '../../transformers/record-batch.ts'
 import { whereabouts } from '../audit/whereabouts.ts'
 import type { Log, OutgoingMessage } from '../log.ts'
+import { headerLimitRule } from '../source.ts'
 import { SystemicError } from '../systemic-error.ts'
 import type { TopicReader } from '../topic-reader.ts'
 import type { Decoder } from '../writer/decode.ts'
@@ -144,8 +145,9 @@ export async function replay(parts: ReplayParts, filter: DeadLetterFilter, optio
     const { deadLetter, cursor } = found
     const { original } = deadLetter
     const id = idOf(deadLetter)
-    if (deadLetter.shortenedBytes !== undefined) {
-      leave(id, 'the message was too large to be kept in its dead letter: read it from its topic at this position')
+    // Without its headers a message would be decoded as another one.
+    if (deadLetter.shortenedBytes !== undefined || deadLetter.rule === headerLimitRule) {
+      leave(id, 'its dead letter does not contain the whole message, which was too large: read it from its topic at this position')
       return
     }
     const { batch } = piece

@@ -1,6 +1,7 @@
 // Wraps a source or a topic reader so that its messages have the envelope that a layout places.
 
 import { logOf } from '../../transformers/log-partition.ts'
+import { timestampFault } from '../kafka/records/envelope-header.ts'
 import type { RawChunk, RawCursor, RecordParts, Source } from '../source.ts'
 import type { TopicReader } from '../topic-reader.ts'
 import { type LaidOut, openLaidOutCursor } from './cursor.ts'
@@ -23,7 +24,7 @@ export function laidOutTopicReader(reader: TopicReader, laidOut: LaidOut): Topic
   return withCursors(reader, cursor => openLaidOutCursor(cursor, laidOut))
 }
 
-/** In a dead letter whose envelope was not written: the record's timestamp, whole microseconds since 1970. */
+/** In a dead letter whose envelope was not written: the record's timestamp, whole microseconds since 1970, or `none` if it was no time. */
 export const timestampHeader = 'sluice.timestamp'
 const timestampHeaderBytes = Buffer.from(timestampHeader)
 const createdHeaderBytes = Buffer.from('created')
@@ -37,9 +38,16 @@ function originalTimes(cursor: RawCursor): RawCursor {
   const { message } = cursor
   const parts = cursor.parts as RecordParts
 
-  function originalUs(): number | undefined {
-    const us = Number(parts.headerText(timestampHeaderBytes) ?? Number.NaN)
+  /** As `RecordParts.timestampUs`; null in a dead letter with an envelope. */
+  function originalUs(): number | null | undefined {
+    const text = parts.headerText(timestampHeaderBytes)
+    if (text === null) return null
+    const us = Number(text)
     return Number.isSafeInteger(us) ? us : undefined
+  }
+
+  function isWithoutTime(): boolean {
+    return originalUs() === undefined && parts.headerText(createdHeaderBytes) === null
   }
 
   return {
@@ -47,13 +55,22 @@ function originalTimes(cursor: RawCursor): RawCursor {
     next() {
       if (!cursor.next()) return false
       const us = originalUs()
-      if (us !== undefined && parts.headerText(createdHeaderBytes) === null) {
-        message.createdUs = us
+      if (us !== null && parts.headerText(createdHeaderBytes) === null) {
+        message.createdUs = us ?? 0
         message.createdRestNs = 0
+        if (us === undefined) message.fault ??= timestampFault
       }
       return true
     },
-    parts: { ...parts, timestampUs: () => originalUs() ?? parts.timestampUs() },
+    parts: {
+      ...parts,
+      timestampUs() {
+        const us = originalUs()
+        return us === null ? parts.timestampUs() : us
+      },
+      faultOutside: placed =>
+        parts.faultOutside(placed) ?? (isWithoutTime() && !placed.has(timestampFault.part!) ? timestampFault : undefined),
+    },
   }
 }
 

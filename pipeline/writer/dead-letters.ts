@@ -24,8 +24,8 @@ export interface DeadLetter {
   readonly rejection: Rejection
   /** As it was in the log; its headers without those of the envelope. */
   readonly message: OutgoingMessage
-  /** The record's timestamp in whole microseconds since 1970, if the message has no `created`. */
-  readonly timestampUs?: number
+  /** If the message has no envelope: the value of `timestampHeader`. */
+  readonly timestamp?: string
 }
 
 /** The topic of a writer's dead letters. */
@@ -78,7 +78,7 @@ interface Group {
 }
 
 export function openDeadLetters({ logOf: openLog, topics, logIds, logNumbers, writer }: DeadLettersOptions): DeadLetters {
-  function outgoing({ stage, at, offset, rejection, message, timestampUs }: DeadLetter): OutgoingMessage {
+  function outgoing({ stage, at, offset, rejection, message, timestamp }: DeadLetter): OutgoingMessage {
     const partition = String(partitionOf(at))
     const { rule, record, reason, hint, partial = false } = rejection
     const headers: Header[] = [
@@ -100,7 +100,7 @@ export function openDeadLetters({ logOf: openLog, topics, logIds, logNumbers, wr
     if (record !== undefined) headers.push({ key: 'sluice.record', value: String(record) })
     if (hint !== undefined && hint !== '') headers.push({ key: 'sluice.hint', value: hint })
     if (partial) headers.push({ key: partialHeader, value: 'true' })
-    if (timestampUs !== undefined) headers.push({ key: timestampHeader, value: String(timestampUs) })
+    if (timestamp !== undefined) headers.push({ key: timestampHeader, value: timestamp })
     return { ...message, headers: [...(message.headers ?? []), ...headers] }
   }
 
@@ -212,8 +212,7 @@ function* deadLettersIn(chunk: RawChunk, wanted: Map<number, Rejection>, stage: 
       yield { ...about, message: { ...envelope, headers: headers.filter(({ key }) => !envelopeHeaderNames.has(key)) } }
       continue
     }
-    const timestampUs = cursor.parts?.timestampUs()
     const message = { ...envelope, payload: value ?? payload, headers, key: cursor.key() }
-    yield { ...about, message, ...(timestampUs === undefined ? {} : { timestampUs }) }
+    yield { ...about, message, ...(cursor.parts === undefined ? {} : { timestamp: String(cursor.parts.timestampUs() ?? 'none') }) }
   }
 }

@@ -15,12 +15,12 @@ import { openFakeLog } from '../fake-log.ts'
 import { openFakeTopicReader } from '../fake-topic-reader.ts'
 import { pack, text } from '../writer/numbers.ts'
 
-function lettersOf(messages: readonly ReturnType<typeof pack>[], from = 0): DeadLetter[] {
+function lettersOf(messages: readonly ReturnType<typeof pack>[], from = 0, rule = 'numbers'): DeadLetter[] {
   return messages.map((message, nth) => ({
     stage: 'decode',
     at: logPartition(0, 0),
     offset: from + nth,
-    rejection: { message: 0, rule: 'numbers', reason: 'no' },
+    rejection: { message: 0, rule, reason: 'no' },
     message,
   }))
 }
@@ -53,6 +53,7 @@ function openSite(subjects?: string[]) {
     batches,
     tool: openDeadLetterQueue({ reader: openFakeTopicReader(log), log }),
     put: (messages: readonly ReturnType<typeof pack>[]) => dead.put(lettersOf(messages)),
+    putAs: (rule: string, message: ReturnType<typeof pack>, offset: number) => dead.put(lettersOf([message], offset, rule)),
     /** From this offset on, of a topic with another id, or as an earlier release wrote them. */
     putOf: async (logId: string | undefined, messages: readonly ReturnType<typeof pack>[], from: number, logNumber = 1) => {
       const before = log.messages.length
@@ -135,15 +136,20 @@ test('letters stored before a failure of the store are resolved, and the next re
   expect(store.rows.map(({ value }) => value)).toEqual(Array.from({ length: 150 }, (_, at) => at))
 })
 
-test("a letter without its message's content stays open", async () => {
-  const { log, put, run } = openSite()
+test("a letter without its message's content, or without its headers, stays open", async () => {
+  const { log, put, putAs, run } = openSite()
   const append = log.append.bind(log)
   log.append = async messages => {
     if (messages.some(({ payload }) => payload.byteLength > 1000)) throw new MessageRefusedError('too large')
     return append(messages)
   }
   await put([{ ...pack(1), payload: new Uint8Array(5000) }])
-  expect((await run()).reasons).toEqual([{ id: '1-0-0', reason: expect.stringContaining('was too large to be kept in its dead letter') }])
+  await putAs('header-limit', pack(1), 1)
+  const reason = expect.stringContaining('its dead letter does not contain the whole message') as string
+  expect((await run()).reasons).toEqual([
+    { id: '1-0-0', reason },
+    { id: '1-0-1', reason },
+  ])
 })
 
 test('a letter of a topic whose number another log has now stays open; one of an earlier release, which does not name its topic, is stored', async () => {

@@ -342,7 +342,7 @@ test('a dead letter keeps key, headers and value as they were', () => {
   expect(Buffer.from(cursor.value!()).toString()).toBe('{}')
 })
 
-test('messages in dead letters have the time of their own record again, unless their envelope says one', async () => {
+test('messages in dead letters have the time of their own record again, or none if it had none, unless their envelope says one', async () => {
   const records: RecordFields[] = [
     { key: 'a', headers: [['sluice.timestamp', '1700000001000002']] },
     {
@@ -352,7 +352,8 @@ test('messages in dead letters have the time of their own record again, unless t
         ['sluice.timestamp', '1700000001000002'],
       ],
     },
-    { key: 'c', headers: [['sluice.timestamp', 'soon']] },
+    { key: 'c', headers: [['sluice.timestamp', 'none']] },
+    { key: 'd' },
   ]
   const reader: TopicReader = {
     name: 't.dead-letters.w',
@@ -368,15 +369,18 @@ test('messages in dead letters have the time of their own record again, unless t
     const found: unknown[] = []
     for await (const chunk of read.read(0, 0, 3)) {
       const cursor = chunk.cursor()
-      while (cursor.next()) found.push([cursor.message.createdUs, cursor.message.createdRestNs])
+      while (cursor.next()) found.push([cursor.message.createdUs, cursor.message.createdRestNs, cursor.message.fault?.rule])
     }
     return found
   }
-  const own = [1_700_000_001_000_002, 0]
-  const appended = [timestampMs * 1000, 0]
-  expect(await times(withOriginalTimes(reader))).toEqual([own, [1_600_000_000_000_000, 1], appended])
+  const own = [1_700_000_001_000_002, 0, undefined]
+  const none = [0, 0, 'created']
+  const appended = [timestampMs * 1000, 0, undefined]
+  expect(await times(withOriginalTimes(reader))).toEqual([own, [1_600_000_000_000_000, 1, undefined], none, appended])
   const laidOut = { layout: layoutOf({ created: ['field:none'] })!, topic: 't', payloadBytesMax: 1000 }
-  expect(await times(laidOutTopicReader(withOriginalTimes(reader), laidOut))).toEqual([own, own, appended])
+  expect(await times(laidOutTopicReader(withOriginalTimes(reader), laidOut))).toEqual([own, own, none, appended])
+  const elsewhere = { layout: layoutOf({ publisher: ['key'] })!, topic: 't', payloadBytesMax: 1000 }
+  expect((await times(laidOutTopicReader(withOriginalTimes(reader), elsewhere))).slice(2)).toEqual([none, appended])
 })
 
 test('without options the messages are read as Sluice writes them', () => {
