@@ -30,6 +30,22 @@ export function messageSize({ channel, subtopic, publisher, headers, payload, ke
   return bytes
 }
 
+/**
+ * The bytes of the messages of one append, or why they can never be appended: one has no time, or they exceed the whole queue.
+ *
+ * @param name of the log
+ */
+export function appendSize(messages: readonly OutgoingMessage[], name: string, queueBytesMax: number): number | MessageRefusedError {
+  let bytes = 0
+  for (const message of messages) {
+    if (!Number.isSafeInteger(message.createdUs) || !Number.isSafeInteger(message.createdRestNs))
+      return new MessageRefusedError(`a message for the log ${name} has no time: give createdUs and createdRestNs as integers`)
+    bytes += messageSize(message)
+  }
+  if (bytes <= queueBytesMax) return bytes
+  return new MessageRefusedError(`an append of ${bytes} bytes exceeds the queue of the log ${name}, which has ${queueBytesMax} bytes`)
+}
+
 /** For one topic, an offset by partition. */
 export type PartitionOffsets = ReadonlyMap<number, number>
 
@@ -47,7 +63,7 @@ export class LogUnavailableError extends Error {
   override readonly name = 'LogUnavailableError'
 }
 
-/** The log can never accept this message: for example, it is larger than its topic allows. Retrying does not help. */
+/** The log can never accept this message: for example, it is larger than its topic allows, or it has no time. Retrying does not help. */
 export class MessageRefusedError extends Error {
   override readonly name = 'MessageRefusedError'
 }
@@ -63,7 +79,8 @@ export interface Log {
    * Order is kept between calls for messages of one channel.
    *
    * @throws LogUnavailableError if the messages were not stored; the sender may retry
-   * @throws MessageRefusedError if one of them can never be stored, which says nothing about the others
+   * @throws MessageRefusedError if one of them, or all together, can never be stored, which says nothing about the others
+   * @throws SystemicError if the log refuses every message until a person corrects its settings or a clock
    */
   append(messages: readonly OutgoingMessage[]): Promise<LogPosition[]>
 

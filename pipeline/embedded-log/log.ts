@@ -7,7 +7,7 @@ import type { Logger } from '../../config/logger.ts'
 import { type OutageReport, openOutage } from '../../config/outage.ts'
 import { limits } from '../../sinks/sink.ts'
 import { envelopeHeaderNames } from '../envelope-headers.ts'
-import { type Log, type LogPosition, LogUnavailableError, messageSize, type OutgoingMessage } from '../log.ts'
+import { appendSize, type Log, type LogPosition, LogUnavailableError, MessageRefusedError, type OutgoingMessage } from '../log.ts'
 import { checksumOf } from './chunk.ts'
 import { type LogFile, openLogFile, partition, pragma, sqliteCode, sqliteCodes } from './file.ts'
 import { openRetention } from './retention.ts'
@@ -77,15 +77,8 @@ export function openEmbeddedLog(options: EmbeddedLogOptions): EmbeddedLog {
   function append(messages: readonly OutgoingMessage[]): Promise<LogPosition[]> {
     if (closed) return Promise.reject(new LogUnavailableError(`the log ${file.name} is closed`))
     if (messages.length === 0) return Promise.resolve([])
-    let bytes = 0
-    for (const message of messages) {
-      if (!Number.isSafeInteger(message.createdUs) || !Number.isSafeInteger(message.createdRestNs)) {
-        return Promise.reject(
-          new RangeError(`a message for the log ${file.name} has no timestamp: give createdUs and createdRestNs as integers`),
-        )
-      }
-      bytes += messageSize(message)
-    }
+    const bytes = appendSize(messages, file.name, options.queueBytesMax)
+    if (bytes instanceof MessageRefusedError) return Promise.reject(bytes)
     if (waitingBytes + bytes > options.queueBytesMax) {
       return Promise.reject(
         new LogUnavailableError(

@@ -3,6 +3,7 @@
 import { AccessUnavailableError } from '../../control-plane/client.ts'
 import { type ErrorCode, errors, HttpError } from '../../http/errors.ts'
 import { LogUnavailableError, MessageRefusedError } from '../log.ts'
+import { SystemicError } from '../systemic-error.ts'
 import { SubtopicError } from './subtopic.ts'
 
 /** The HttpError for a known error. Unknown errors are returned unchanged, and the server answers them. */
@@ -13,7 +14,7 @@ export function publishFailure(error: unknown, payloadBytesMax: number): unknown
       cause: error,
     })
   }
-  if (error instanceof LogUnavailableError) {
+  if (error instanceof LogUnavailableError || error instanceof SystemicError) {
     return new HttpError('unavailable', 'the message was not stored, because the log is unavailable: retry', { cause: error })
   }
   if (error instanceof MessageRefusedError) {

@@ -30,6 +30,7 @@ export const code = {
   topicAuthorization: 29,
   groupAuthorization: 30,
   clusterAuthorization: 31,
+  invalidTimestamp: 32,
   unsupportedSaslMechanism: 33,
   unsupportedVersion: 35,
   topicExists: 36,
@@ -50,6 +51,9 @@ export const code = {
   unknownTopicId: 100,
   inconsistentTopicId: 103,
 } as const
+
+/** Answers of a broker that does not accept one of the batch's messages, for another reason than its size. */
+export const messageRefused: ReadonlySet<number> = new Set([code.corruptMessage, code.policyViolation, code.invalidRecord])
 
 /** Answers of a broker that has lost the state of a producer, fully or in part: it does not have the batch. */
 export const producerLost: ReadonlySet<number> = new Set([

@@ -1,7 +1,15 @@
 // The log on Kafka: each message is appended exactly once, and is durable when all in-sync replicas have it (acks=all).
 
 import type { Logger } from '../../config/logger.ts'
-import { type Log, type LogPosition, LogUnavailableError, MessageRefusedError, messageSize, type OutgoingMessage } from '../log.ts'
+import {
+  appendSize,
+  type Log,
+  type LogPosition,
+  LogUnavailableError,
+  MessageRefusedError,
+  messageSize,
+  type OutgoingMessage,
+} from '../log.ts'
 import { loadClient } from './client/load.ts'
 import { type ConnectionOptions, kafkaConnection, openAdmin } from './connection.ts'
 import type { KafkaLogOptions } from './options.ts'
@@ -59,21 +67,8 @@ export async function openKafkaLog(
   function append(messages: readonly OutgoingMessage[]): Promise<LogPosition[]> {
     if (closing !== undefined) return Promise.reject(new LogUnavailableError(`the log ${name} is closed`))
     if (messages.length === 0) return Promise.resolve([])
-    let bytes = 0
-    for (const message of messages) {
-      if (!Number.isSafeInteger(message.createdUs) || !Number.isSafeInteger(message.createdRestNs)) {
-        return Promise.reject(
-          new RangeError(`a message for the log ${name} has no timestamp: give createdUs and createdRestNs as integers`),
-        )
-      }
-      const size = messageSize(message)
-      if (size > queueBytes) {
-        return Promise.reject(
-          new MessageRefusedError(`a message of ${size} bytes exceeds the queue of the log ${name}, which has ${queueBytes} bytes`),
-        )
-      }
-      bytes += size
-    }
+    const bytes = appendSize(messages, name, queueBytes)
+    if (bytes instanceof MessageRefusedError) return Promise.reject(bytes)
     if (queuedBytes + bytes > queueBytes) {
       return Promise.reject(
         new LogUnavailableError(

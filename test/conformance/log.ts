@@ -1,7 +1,7 @@
 // The contract of every Log, for the fake and the real ones.
 
 import { describe, expect, test } from 'vitest'
-import { type Log, LogUnavailableError, type OutgoingMessage } from '../../pipeline/log.ts'
+import { type Log, LogUnavailableError, MessageRefusedError, type OutgoingMessage } from '../../pipeline/log.ts'
 import { outgoing } from '../pipeline/message.ts'
 
 /** A log whose messages can be read, and whose disk or broker can be taken away. */
@@ -81,6 +81,36 @@ export function logConformance(name: string, open: () => Promise<LogUnderTest>):
         expect(second!.message).toEqual({ ...bare, headers: [] })
       }))
 
+    test('texts and times of any kind are stored as they are, but U+FFFD for half a surrogate pair', () =>
+      withLog(async under => {
+        const message = (half: string): OutgoingMessage =>
+          outgoing({
+            channel: `a\0b\n\u{1F321}${'x'.repeat(40_000)}`,
+            subtopic: '\0',
+            publisher: `half of ${half}`,
+            protocol: ' ',
+            contentType: '\t',
+            createdUs: Number.MAX_SAFE_INTEGER,
+            createdRestNs: 999,
+            payload: new Uint8Array(300_000).fill(0xff),
+            headers: [
+              { key: '', value: '' },
+              { key: `\0 ${half}`, value: half },
+              ...Array.from({ length: 2000 }, (_, at) => ({ key: 'x', value: at % 2 === 0 ? null : String(at) })),
+            ],
+          })
+        await under.log.append([message('\ud83c'), text('next')])
+        const [stored, next] = await under.read()
+        const { headers, ...rest } = stored!.message
+        const wellFormed = (text: string): string => text.toWellFormed()
+        const kept = headers!.map(({ key, value }) => ({
+          key: wellFormed(key),
+          value: typeof value === 'string' ? wellFormed(value) : value,
+        }))
+        expect({ ...rest, publisher: wellFormed(rest.publisher), headers: kept }).toEqual(message('\ufffd'))
+        expect(new TextDecoder().decode(next!.message.payload)).toBe('next')
+      }))
+
     test('acknowledged messages are there after the log is reopened, under the same id, and offsets continue', () =>
       withLog(async under => {
         const { id } = under.log
@@ -104,6 +134,18 @@ export function logConformance(name: string, open: () => Promise<LogUnderTest>):
         expect(await under.log.append([text('after')])).toEqual([{ partition: 0, offset: 1 }])
         expect(await payloads(under)).toEqual(['before', 'after'])
       }))
+
+    test.each<[string, Partial<OutgoingMessage>]>([
+      ['without a time', { createdUs: Number.NaN }],
+      ['with a time that is no safe integer', { createdUs: 2 ** 53 }],
+      ['larger than the queue', { payload: new Uint8Array(17 * 1024 * 1024) }],
+    ])('a message %s is refused for good, and no other', (_name, fields) =>
+      withLog(async under => {
+        const [refused] = await Promise.allSettled([under.log.append([text('x'), outgoing(fields)]), under.log.append([text('y')])])
+        expect((refused as PromiseRejectedResult).reason).toBeInstanceOf(MessageRefusedError)
+        expect(await payloads(under)).toEqual(['y'])
+      }),
+    )
 
     test('close waits for running appends and refuses later ones; a second close does nothing', () =>
       withLog(async under => {

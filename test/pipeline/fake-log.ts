@@ -1,6 +1,6 @@
 // A log in memory for tests. It passes the conformance suite.
 
-import { type Log, LogUnavailableError, type OutgoingMessage } from '../../pipeline/log.ts'
+import { appendSize, type Log, LogUnavailableError, MessageRefusedError, type OutgoingMessage } from '../../pipeline/log.ts'
 
 export interface FakeLog extends Log {
   /** The messages from offset `start` on. */
@@ -16,6 +16,8 @@ export interface FakeLog extends Log {
   reopened(): void
 }
 
+const queueBytesMax = 16 * 1024 * 1024
+
 export function openFakeLog(name = 'messages'): FakeLog {
   const listeners = new Set<() => void>()
   let closed = false
@@ -29,6 +31,8 @@ export function openFakeLog(name = 'messages'): FakeLog {
     async append(messages) {
       if (closed) throw new LogUnavailableError(`the log ${name} is closed`)
       if (log.failure !== undefined) throw log.failure
+      const bytes = appendSize(messages, name, queueBytesMax)
+      if (bytes instanceof MessageRefusedError) throw bytes
       const first = log.start + log.messages.length
       log.messages.push(...messages)
       for (const listener of listeners) listener()

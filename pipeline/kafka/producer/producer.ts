@@ -11,10 +11,11 @@
 import type { Admin, Broker } from '@platformatic/kafka'
 import type { Logger } from '../../../config/logger.ts'
 import { LogUnavailableError, MessageRefusedError } from '../../log.ts'
+import { SystemicError } from '../../systemic-error.ts'
 import { waitBefore } from '../../writer/retry.ts'
 import type { KafkaClient } from '../client/load.ts'
 import { connectTo } from '../connection.ts'
-import { brokerError, code, producerLost, reasonOf } from '../failure.ts'
+import { brokerError, code, messageRefused, producerLost, reasonOf } from '../failure.ts'
 import { addressOf, openLeaders } from '../leaders.ts'
 import type { Topic } from '../topics.ts'
 import { type Append, openAppends } from './appends.ts'
@@ -170,7 +171,7 @@ export function openProducer({ client, admin, requestTimeoutMs, logger, onGone, 
     refusal = undefined
   }
 
-  /** Handles the error code for a rejected batch. */
+  /** Handles the error code for a rejected batch: what concerns one message or all is final, and everything else is retried. */
   function refused(queue: PartitionQueue, errorCode: number): void {
     const { items, itemsBytes, bytes } = queue.batch!
     const error = brokerError(client, errorCode)
@@ -181,10 +182,17 @@ export function openProducer({ client, admin, requestTimeoutMs, logger, onGone, 
       batchBytesMax = Math.floor(Math.min(batchBytesMax, itemsBytes) / 2)
       return putBack(queue)
     }
-    if (errorCode === code.invalidRecord) {
+    if (messageRefused.has(errorCode)) {
+      // Bits may have changed on the way.
+      if (errorCode === code.corruptMessage && queue.failures === 0) return resend(queue, error)
       if (items.length === 1) return notTaken(queue, 'of this kind', 'check its settings', error)
       queue.alone = items.length
       return putBack(queue)
+    }
+    if (errorCode === code.invalidTimestamp) {
+      // It may have waited for its broker.
+      if (queue.failures === 0) return resend(queue, error)
+      return wrongClock(queue, error)
     }
     if (producerLost.has(errorCode)) disown(queue)
     failed(queue, error)
@@ -197,6 +205,29 @@ export function openProducer({ client, admin, requestTimeoutMs, logger, onGone, 
     appends.reject(item!.append, new MessageRefusedError(message, { cause }))
     queue.batch = undefined
     onGone(item!)
+  }
+
+  /** Encodes the batch again, with the time at that moment, and sends it after a pause. */
+  function resend(queue: PartitionQueue, error: Error): void {
+    queue.batch!.bytes = undefined
+    failed(queue, error)
+  }
+
+  /** All messages of a batch have the time of this machine, so the broker accepts none. */
+  function wrongClock(queue: PartitionQueue, cause: Error): void {
+    const now = new Date().toISOString()
+    const remedy = 'correct the clock, or its message.timestamp.before.max.ms and message.timestamp.after.max.ms'
+    const error = new SystemicError(`the topic ${name} does not accept the time of this machine, ${now} (${cause.message}): ${remedy}`, {
+      cause,
+    })
+    refusal = { atMs: performance.now(), error }
+    queue.failures = 0
+    const { items } = queue.batch!
+    queue.batch = undefined
+    for (const item of items) {
+      appends.reject(item.append, error)
+      onGone(item)
+    }
   }
 
   /** Retries the queue after a pause, with its leader at that time. */

@@ -10,7 +10,8 @@ import { openapiRoutes } from '../../../http/openapi/openapi.ts'
 import { createServer } from '../../../http/server.ts'
 import { openIngestMetrics } from '../../../pipeline/ingest/metrics.ts'
 import { ingestRoutes } from '../../../pipeline/ingest/routes.ts'
-import { MessageRefusedError } from '../../../pipeline/log.ts'
+import { LogUnavailableError, MessageRefusedError } from '../../../pipeline/log.ts'
+import { SystemicError } from '../../../pipeline/systemic-error.ts'
 import { type Body, channel, type IngestSite, key, limitedKey, looseKey, openSite, thing, unlimited } from './site.ts'
 
 const pack = '[{"n":"temperature","v":21.5}]'
@@ -308,14 +309,26 @@ test('if access cannot be checked the answer is 503 with Retry-After', async () 
   }
 })
 
-test('if the log accepts no more the answer is 503 with Retry-After, and the next publish is accepted', async () => {
+test.each([new LogUnavailableError('its queue is full'), new SystemicError('the topic does not accept the time of this machine')])(
+  'if the log accepts no message (%s) the answer is 503 with Retry-After, and the next publish is accepted',
+  async failure => {
+    await using site = await openSite()
+    const { append } = site.log
+    site.log.append = () => Promise.reject(failure)
+    const answer = await site.publish(path, pack)
+    expect(answer.status).toBe(503)
+    expect(answer.headers.get('retry-after')).toMatch(/^\d+$/)
+    expect(answer.json['detail']).toMatch(/not stored.*retry/)
+    site.log.append = append
+    expect((await site.publish(path, pack)).status).toBe(202)
+    expect(site.messages()).toHaveLength(1)
+  },
+)
+
+test('a message larger than the queue of the log is a 413, because it never fits', async () => {
   await using small = await openSite({ queueBytesMax: 2_000 })
-  const answer = await small.publish(path, 'a'.repeat(2_000))
-  expect(answer.status).toBe(503)
-  expect(answer.headers.get('retry-after')).toMatch(/^\d+$/)
-  expect(answer.json['detail']).toMatch(/not stored.*retry/)
+  expect((await small.publish(path, 'a'.repeat(2_000))).status).toBe(413)
   expect((await small.publish(path, pack)).status).toBe(202)
-  expect(small.messages()).toHaveLength(1)
 })
 
 test('a message that the log can never store is a 413 that says not to retry, and reveals nothing about the log', async () => {

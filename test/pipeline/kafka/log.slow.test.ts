@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { Writable } from 'node:stream'
 import { pino } from 'pino'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { loadClient } from '../../../pipeline/kafka/client/load.ts'
 import { connectTo, kafkaConnection, openAdmin } from '../../../pipeline/kafka/connection.ts'
 import { type KafkaLog, type KafkaLogSettings, openKafkaLog } from '../../../pipeline/kafka/log.ts'
@@ -12,6 +12,7 @@ import { encodeBatch } from '../../../pipeline/kafka/producer/batch.ts'
 import { produce } from '../../../pipeline/kafka/producer/requests.ts'
 import { describeTopic } from '../../../pipeline/kafka/topics.ts'
 import { LogUnavailableError, MessageRefusedError, type OutgoingMessage } from '../../../pipeline/log.ts'
+import { SystemicError } from '../../../pipeline/systemic-error.ts'
 import { describeWithKafka } from '../../servers/kafka.ts'
 import { outgoing } from '../message.ts'
 import { impatient, logSettings, readTopic, type StoredMessage, silent } from './stored-messages.ts'
@@ -270,12 +271,45 @@ describeWithKafka('the log on Kafka', kafka => {
       { partitions: 1 },
     ))
 
-  test('a message without a time is refused alone', () =>
-    withLog(async (log, topic) => {
-      const [good, bad] = await Promise.allSettled([log.append([outgoing()]), log.append([outgoing({ createdUs: Number.NaN })])])
-      expect([good.status, bad.status]).toEqual(['fulfilled', 'rejected'])
-      expect(await readTopic(kafka.brokers, topic)).toHaveLength(1)
-    }))
+  test('a batch that was damaged on the way is sent again, and one that the broker always takes for damaged is refused', () =>
+    withLog(
+      async (log, topic) => {
+        const copy = Buffer.copyBytesFrom.bind(Buffer)
+        const damaged: typeof copy = (...of) => {
+          const batch = copy(...of)
+          batch[batch.length - 1]! ^= 1
+          return batch
+        }
+        const encoded = vi.spyOn(Buffer, 'copyBytesFrom').mockImplementationOnce(damaged)
+        onTestFinished(() => encoded.mockRestore())
+        await log.append([text('a'), text('b')])
+        encoded.mockImplementation(damaged)
+        await expect(log.append([text('c')])).rejects.toThrow(MessageRefusedError)
+        encoded.mockRestore()
+        await log.append([text('d')])
+        expect((await readTopic(kafka.brokers, topic)).map(({ value }) => value.toString())).toEqual(['a', 'b', 'd'])
+      },
+      { partitions: 1 },
+    ))
+
+  test('if the topic does not accept the time of this machine, appends are refused at once, by what corrects it', () =>
+    withLog(
+      async log => {
+        const now = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 3_600_000)
+        onTestFinished(() => now.mockRestore())
+        const [refused] = await Promise.allSettled([log.append([text('a'), text('b')])])
+        const { reason } = refused as PromiseRejectedResult
+        expect(reason).toBeInstanceOf(SystemicError)
+        expect((reason as Error).message).toMatch(
+          /does not accept the time of this machine, .*: correct the clock, or its message\.timestamp/,
+        )
+        await expect(log.check()).rejects.toBe(reason)
+        now.mockRestore()
+        expect(await log.append([text('c')])).toHaveLength(1)
+        await log.check()
+      },
+      { partitions: 1, config: { 'message.timestamp.after.max.ms': '60000' } },
+    ))
 
   test('times before 1970 and at the ends of the safe range are written exactly', () =>
     withLog(async (log, topic) => {
