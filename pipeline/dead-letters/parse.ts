@@ -38,7 +38,7 @@ export interface ParsedDeadLetter {
   /** The ordinal of the faulty record, from 0. */
   readonly record: number | undefined
   readonly hint: string | undefined
-  /** Size of a message that was too large for its letter; the letter then has only its position. */
+  /** Size of a message that its topic refused, mostly as too large; the letter then has no content. */
   readonly shortenedBytes: number | undefined
   /** The store may have rows of the message, which it accepted before it rejected another. */
   readonly partial: boolean

@@ -23,7 +23,7 @@ export interface DeadLetterSummary {
   /** Nanoseconds since 1970, decimal; 0 if the message had no readable time. */
   readonly created: string
   readonly payload_bytes: number
-  /** Size of a message that was too large for its letter, which then has no payload. The message itself is in its log, until that deletes it. */
+  /** Size of a message that the topic of its letter refused, which then has no content. The message itself is in its log, until that deletes it. */
   readonly shortened_bytes?: number
   /** The store may have some, but not all, rows of the message: one of its letters says so. */
   readonly partial?: true

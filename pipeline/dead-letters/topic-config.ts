@@ -4,10 +4,10 @@
 const deadLetterHeadersBytes = 1024 * 1024
 
 /**
- * Letters are kept forever, because an operator must resolve them.
+ * Letters are kept forever, because an operator must resolve them; also where the brokers' default is to compact.
  *
  * @param payloadBytes the largest payload that the writer accepts
  */
 export function deadLettersTopicConfig(payloadBytes: number): Record<string, string> {
-  return { 'retention.ms': '-1', 'max.message.bytes': String(payloadBytes + deadLetterHeadersBytes) }
+  return { 'cleanup.policy': 'delete', 'retention.ms': '-1', 'max.message.bytes': String(payloadBytes + deadLetterHeadersBytes) }
 }

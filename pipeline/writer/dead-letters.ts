@@ -37,11 +37,11 @@ export interface DeadLetters {
   /**
    * Resolves when all these dead letters are durable. The iterable is read step by step, so that not all have to exist at once.
    *
-   * If a message is too large for the topic of dead letters, its dead letter has no content, and its size in the header `sluice.shortened`: the
-   * position says where the whole message is.
+   * If the log refuses a message, for example because it is too large, its dead letter has no content, and its size in the header
+   * `sluice.shortened`: the position says where the whole message is. So nothing that a message has can keep its dead letter from being written.
    *
    * @throws LogUnavailableError if not all are durable: none or some, so a second call can duplicate one
-   * @throws MessageRefusedError if the log refuses even a dead letter without content
+   * @throws SystemicError if the log refuses even a dead letter of which nothing comes from the message
    */
   put(deadLetters: Iterable<DeadLetter>): Promise<void>
 }
@@ -70,6 +70,20 @@ export const shortenedHeader = 'sluice.shortened'
 export const partialHeader = 'sluice.partial'
 /** For all its texts together; an id or a subtopic has at most some hundred characters. */
 const shortEnvelopeLengthMax = 8192
+/** Reasons and hints can quote the message, or a store that does. */
+const reasonLengthMax = 2048
+/** The headers that do not come from the message, and are all that a dead letter needs. */
+const ownHeaderNames: ReadonlySet<string> = new Set([
+  '__connect.errors.topic',
+  '__connect.errors.stage',
+  'sluice.log',
+  logIdHeader,
+  'sluice.partition',
+  'sluice.offset',
+  'sluice.rule',
+  partialHeader,
+  shortenedHeader,
+])
 
 /** Dead letters of one log of messages, up to an append. */
 interface Group {
@@ -90,7 +104,7 @@ export function openDeadLetters({ logOf: openLog, topics, logIds, logNumbers, wr
       { key: '__connect.errors.stage', value: connectStage(stage, rule) },
       { key: '__connect.errors.class.name', value: stage === 'decode' ? 'transformer' : 'sink' },
       { key: '__connect.errors.exception.class.name', value: rule },
-      { key: '__connect.errors.exception.message', value: reason },
+      { key: '__connect.errors.exception.message', value: bounded(reason) },
       { key: 'sluice.log', value: String(logNumbers[logOf(at)]) },
       { key: logIdHeader, value: logIds[logOf(at)]! },
       { key: 'sluice.partition', value: partition },
@@ -98,13 +112,13 @@ export function openDeadLetters({ logOf: openLog, topics, logIds, logNumbers, wr
       { key: 'sluice.rule', value: rule },
     ]
     if (record !== undefined) headers.push({ key: 'sluice.record', value: String(record) })
-    if (hint !== undefined && hint !== '') headers.push({ key: 'sluice.hint', value: hint })
+    if (hint !== undefined && hint !== '') headers.push({ key: 'sluice.hint', value: bounded(hint) })
     if (partial) headers.push({ key: partialHeader, value: 'true' })
     if (timestamp !== undefined) headers.push({ key: timestampHeader, value: timestamp })
     return { ...message, headers: [...(message.headers ?? []), ...headers] }
   }
 
-  /** The part of a dead letter that is always small enough: the reason, the position, and the envelope if it is small. */
+  /** A dead letter without content: the reason, the position, and the envelope if it is small. */
   function shortened(deadLetter: DeadLetter): OutgoingMessage {
     const { message } = deadLetter
     const { channel, subtopic, publisher, protocol, contentType } = message
@@ -119,14 +133,36 @@ export function openDeadLetters({ logOf: openLog, topics, logIds, logNumbers, wr
     }
   }
 
+  /** A dead letter of which nothing comes from the message. It has a key, because a compacted topic refuses a message without one. */
+  function bare(deadLetter: DeadLetter): OutgoingMessage {
+    const { headers = [], payload } = shortened(deadLetter)
+    return {
+      channel: '',
+      subtopic: '',
+      publisher: '',
+      protocol: '',
+      contentType: '',
+      createdUs: Date.now() * 1000,
+      createdRestNs: 0,
+      payload,
+      headers: headers.filter(({ key }) => ownHeaderNames.has(key)),
+      key: Buffer.from(`${partitionOf(deadLetter.at)}-${deadLetter.offset}`),
+    }
+  }
+
   /** If the log refuses a group because of one message, others of the group may be stored: they are then duplicated, which does no harm. */
   async function append(log: Pick<Log, 'append'>, { deadLetters, messages }: Group): Promise<void> {
-    try {
-      await log.append(messages)
-    } catch (error) {
-      if (!(error instanceof MessageRefusedError)) throw error
-      if (deadLetters.length === 1) await log.append([shortened(deadLetters[0]!)])
-      else for (const [at, deadLetter] of deadLetters.entries()) await append(log, { deadLetters: [deadLetter], messages: [messages[at]!] })
+    if ((await refusalOf(log, messages)) === undefined) return
+    for (const [at, deadLetter] of deadLetters.entries()) {
+      let refusal: MessageRefusedError | undefined
+      const forms = [() => messages[at]!, () => shortened(deadLetter), () => bare(deadLetter)]
+      // It was just refused.
+      if (deadLetters.length === 1) forms.shift()
+      for (const form of forms) {
+        refusal = await refusalOf(log, [form()])
+        if (refusal === undefined) break
+      }
+      if (refusal !== undefined) throw refusesAll(deadLettersTopic(topics[logOf(deadLetter.at)]!, writer), refusal)
     }
   }
 
@@ -154,6 +190,29 @@ export function openDeadLetters({ logOf: openLog, topics, logIds, logNumbers, wr
       await appendAll()
     },
   }
+}
+
+/** Why the log refuses the messages; undefined if they are durable. @throws LogUnavailableError */
+async function refusalOf(log: Pick<Log, 'append'>, messages: readonly OutgoingMessage[]): Promise<MessageRefusedError | undefined> {
+  try {
+    await log.append(messages)
+    return undefined
+  } catch (error) {
+    if (error instanceof MessageRefusedError) return error
+    throw error
+  }
+}
+
+function refusesAll(topic: string, cause: MessageRefusedError): SystemicError {
+  return new SystemicError(
+    `the topic ${topic} refuses even a dead letter that has only the position of its message (${cause.message}): correct its settings`,
+    { cause },
+  )
+}
+
+/** The beginning of a long text. */
+function bounded(text: string): string {
+  return text.length <= reasonLengthMax ? text : `${text.slice(0, reasonLengthMax).toWellFormed()}…`
 }
 
 function connectStage(stage: DeadLetterStage, rule: string): string {

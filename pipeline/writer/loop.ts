@@ -4,7 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { ErrorClass, MessageCounts, Positions, Rejection, Sink } from '../../sinks/sink.ts'
 import { logOf, partitionName } from '../../transformers/log-partition.ts'
 import { Outcome, type RecordBatch } from '../../transformers/record-batch.ts'
-import { LogUnavailableError, MessageRefusedError } from '../log.ts'
+import { LogUnavailableError } from '../log.ts'
 import type { BatchOptions } from '../options.ts'
 import type { OnShare, OnStart, Source } from '../source.ts'
 import { SystemicError } from '../systemic-error.ts'
@@ -230,13 +230,9 @@ async function beforeNextFlow<Encoded>(parts: Parts<Encoded>, failures: Failures
 function classify<Encoded>(sink: Sink<Encoded>, error: unknown): ErrorClass {
   if (error instanceof SystemicError) return 'systemic'
   if (error instanceof LogUnavailableError) return 'transient'
-  if (error instanceof DeadLettersError) return isFinal(error.cause) ? 'systemic' : 'transient'
+  // Nothing else passes by itself. Without its dead letters the batch cannot become final.
+  if (error instanceof DeadLettersError) return error.cause instanceof LogUnavailableError ? 'transient' : 'systemic'
   return sink.classify(error)
-}
-
-/** True for a dead letter that its log can never accept: without it the batch cannot become final. */
-function isFinal(error: unknown): boolean {
-  return error instanceof SystemicError || error instanceof MessageRefusedError
 }
 
 function whatFailed(error: unknown): 'log' | 'store' | 'dead letters' {

@@ -13,6 +13,8 @@ import { produce } from '../../../pipeline/kafka/producer/requests.ts'
 import { describeTopic } from '../../../pipeline/kafka/topics.ts'
 import { LogUnavailableError, MessageRefusedError, type OutgoingMessage } from '../../../pipeline/log.ts'
 import { SystemicError } from '../../../pipeline/systemic-error.ts'
+import { openDeadLetters } from '../../../pipeline/writer/dead-letters.ts'
+import { logPartition } from '../../../transformers/log-partition.ts'
 import { describeWithKafka } from '../../servers/kafka.ts'
 import { outgoing } from '../message.ts'
 import { impatient, logSettings, readTopic, type StoredMessage, silent } from './stored-messages.ts'
@@ -198,6 +200,59 @@ describeWithKafka('the log on Kafka', kafka => {
       },
       { partitions: 1, config: { 'cleanup.policy': 'compact' } },
     ))
+
+  test.each<[string, Record<string, string>, (readonly [key: string, isShortened: boolean])[]]>([
+    [
+      'that is compacted, and so takes none without a key',
+      { 'cleanup.policy': 'compact' },
+      [
+        ['c1', false],
+        ['0-1', true],
+      ],
+    ],
+    [
+      'with room for less than a reason',
+      { 'max.message.bytes': '500' },
+      [
+        ['0-0', true],
+        ['0-1', true],
+      ],
+    ],
+  ])('a topic of dead letters %s gets a letter of each message', (_name, config, expected) =>
+    withLog(
+      async (log, topic) => {
+        await putDeadLetters(log)
+        const found = new Map<string, boolean>()
+        for (const { key, headers } of await readTopic(kafka.brokers, topic)) {
+          expect(headers.map(([name]) => name)).toEqual(expect.arrayContaining(['sluice.partition', 'sluice.offset', 'sluice.rule']))
+          found.set(
+            key!.toString(),
+            headers.some(([name]) => name === 'sluice.shortened'),
+          )
+        }
+        expect([...found]).toEqual(expected)
+      },
+      { partitions: 1, config },
+    ),
+  )
+
+  test('a topic of dead letters with room for none ends the writer with a sentence that says what to raise', () =>
+    withLog(
+      async log => {
+        const reason = await putDeadLetters(log).catch((error: unknown) => error)
+        expect(reason).toBeInstanceOf(SystemicError)
+        expect((reason as Error).message).toMatch(/^the topic messages\.dead-letters\.w refuses even .*raise its max\.message\.bytes/)
+      },
+      { partitions: 1, config: { 'max.message.bytes': '100' } },
+    ))
+
+  /** Of a message, and of one without a key. */
+  async function putDeadLetters(log: KafkaLog): Promise<void> {
+    const { put } = openDeadLetters({ logOf: async () => log, topics: ['messages'], logIds: ['id'], logNumbers: [1], writer: 'w' })
+    const rejection = { message: 0, rule: 'numbers', reason: 'a reason '.repeat(50) }
+    const messages = [outgoing({ payload: new Uint8Array(10_000) }), outgoing({ channel: '' })]
+    await put(messages.map((message, offset) => ({ stage: 'decode', at: logPartition(0, 0), offset, rejection, message })))
+  }
 
   test('an outage is logged once when it begins and once when it ends', () => {
     const lines: string[] = []

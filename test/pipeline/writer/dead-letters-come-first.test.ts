@@ -1,7 +1,8 @@
 // A dead letter is durable before its batch becomes final; if it cannot be written, the writer does not advance.
 
 import { expect, test, vi } from 'vitest'
-import { type Header, LogUnavailableError } from '../../../pipeline/log.ts'
+import { type Header, LogUnavailableError, MessageRefusedError } from '../../../pipeline/log.ts'
+import { SystemicError } from '../../../pipeline/systemic-error.ts'
 import { SinkError } from '../../../sinks/sink-error.ts'
 import { logPartition } from '../../../transformers/log-partition.ts'
 import { outgoing } from '../message.ts'
@@ -86,6 +87,37 @@ test('if dead letters cannot be written the writer stops advancing, and continue
   await expect.poll(() => stored(world.store)).toEqual([1, 2])
   expect(deadOffsets(world.deadLetters)).toEqual([1])
   await writer.stop()
+})
+
+test('a log that refuses what a dead letter contains is not an outage: the letter has no content, and the next message is stored', async () => {
+  const world = makeWorld()
+  const append = world.deadLetters.append.bind(world.deadLetters)
+  world.deadLetters.append = async messages => {
+    if (messages.some(({ channel }) => channel !== '')) throw new MessageRefusedError('the topic accepts no such message')
+    return append(messages)
+  }
+  await world.log.append([text('undecodable'), pack(1)])
+  const { writer } = await startWriter(world)
+  await expect.poll(() => stored(world.store)).toEqual([1])
+  await writer.stop()
+  expect(deadOffsets(world.deadLetters)).toEqual([0])
+  expect(world.lines()).toEqual([])
+})
+
+test.each<[string, Error, RegExp]>([
+  ['that refuses every dead letter', new MessageRefusedError('its limit is 1'), /^the topic messages\.dead-letters\.writer refuses even/],
+  ['that needs a person', new SystemicError('correct the clock'), /^correct the clock$/],
+  ['that fails otherwise', new TypeError('a bug'), /^a bug$/],
+])('a log %s stops the writer with one sentence, instead of looking like an outage', async (_name, error, sentence) => {
+  const world = makeWorld()
+  world.deadLetters.failure = error
+  await world.log.append([text('undecodable'), pack(1)])
+  const { writer } = await startWriter(world)
+  const end = await writer.done.catch((reason: unknown) => reason)
+  expect(end).toBeInstanceOf(SystemicError)
+  expect((end as Error).message).toMatch(sentence)
+  expect(world.lines()).toEqual([])
+  expect(stored(world.store)).toEqual([])
 })
 
 test('a refusal by the store whose dead letter cannot be written is retried as well, however the sink classifies the error', async () => {

@@ -105,6 +105,84 @@ test('a message too large for its letter is dead-lettered without its content, a
   }
 })
 
+/** Dead letters in a log that refuses what `refuses` is true for, and what they became. */
+function putInto(refuses: (message: OutgoingMessage) => boolean) {
+  const taken: OutgoingMessage[] = []
+  const append = async (messages: readonly OutgoingMessage[]) => {
+    if (messages.some(refuses)) throw new MessageRefusedError('the topic accepts no such message')
+    taken.push(...messages)
+    return []
+  }
+  const { put } = openDeadLetters({
+    logOf: async () => ({ append }),
+    topics: ['messages'],
+    logIds: ['id-1'],
+    logNumbers: [1],
+    writer: 'w',
+  })
+  return { taken, put }
+}
+
+const valueOf = ({ headers = [] }: OutgoingMessage, name: string) => headers.findLast(({ key }) => key === name)?.value
+
+test('if a log refuses a message also without its content, its dead letter has nothing that came from the message', async () => {
+  const { taken, put } = putInto(({ channel, publisher }) => channel !== '' || publisher !== '')
+  const at = logPartition(0, 3)
+  const rejection = { message: 0, rule: 'store-refused', reason: 'quoted', hint: 'quoted', record: 4, partial: true } as const
+  await put([
+    { stage: 'store', at, offset: 17, rejection, message: outgoing() },
+    { stage: 'decode', at, offset: 18, rejection, message: outgoing({ channel: '', publisher: '' }) },
+  ])
+  expect(taken).toHaveLength(2)
+  const { headers, createdUs, ...bare } = taken[0]!
+  expect(Math.abs(createdUs / 1000 - Date.now())).toBeLessThan(60_000)
+  expect(bare).toEqual({
+    channel: '',
+    subtopic: '',
+    publisher: '',
+    protocol: '',
+    contentType: '',
+    createdRestNs: 0,
+    payload: new Uint8Array(0),
+    // A compacted topic needs one.
+    key: Buffer.from('3-17'),
+  })
+  expect(headers).toEqual([
+    { key: '__connect.errors.topic', value: 'messages' },
+    { key: '__connect.errors.stage', value: 'TASK_PUT' },
+    { key: 'sluice.log', value: '1' },
+    { key: 'sluice.log-id', value: 'id-1' },
+    { key: 'sluice.partition', value: '3' },
+    { key: 'sluice.offset', value: '17' },
+    { key: 'sluice.rule', value: 'store-refused' },
+    { key: 'sluice.partial', value: 'true' },
+    { key: 'sluice.shortened', value: String(messageSize(outgoing())) },
+  ])
+  expect(valueOf(taken[1]!, 'sluice.shortened')).toBeUndefined()
+})
+
+test('if a log refuses every dead letter, one sentence says which topic to correct', async () => {
+  const { put } = putInto(() => true)
+  const rejection = { message: 0, rule: 'one-value', reason: 'both v and vs' }
+  await expect(put([{ stage: 'decode', at: logPartition(0, 0), offset: 1, rejection, message: outgoing() }])).rejects.toThrow(
+    new SystemicError(
+      'the topic messages.dead-letters.w refuses even a dead letter that has only the position of its message (the topic accepts no such message): correct its settings',
+    ),
+  )
+})
+
+test('a reason and a hint that quote a long text are cut, and are text', async () => {
+  const { taken, put } = putInto(() => false)
+  const long = '\u{1F321}'.repeat(5000)
+  const rejection = { message: 0, rule: 'store-refused', reason: `x${long}`, hint: long }
+  await put([{ stage: 'store', at: logPartition(0, 0), offset: 1, rejection, message: outgoing() }])
+  for (const name of ['__connect.errors.exception.message', 'sluice.hint']) {
+    const text = String(valueOf(taken[0]!, name))
+    expect(text).toMatch(/^x?\u{1F321}+\ufffd?…$/u)
+    expect(text.length).toBe(2049)
+  }
+})
+
 test('a rejection of a message that is in no chunk is an error, after the letters of all others', () => {
   const chunk = {
     at: logPartition(0, 0),
