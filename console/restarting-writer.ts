@@ -36,6 +36,7 @@ export function openRestartingWriter(open: () => Writer, pauseMs = 2000): Restar
   return {
     state: () => current.state(),
     failure: () => current.failure(),
+    held: () => current.held(),
     counts: () => current.counts(),
     lost: (...of) => current.lost(...of),
     started,

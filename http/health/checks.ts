@@ -4,12 +4,16 @@ import { unlessAborted } from '../../config/aborting.ts'
 import type { Logger } from '../../config/logger.ts'
 import { factOf } from '../../config/outage.ts'
 
-/** Checks one dependency. Throws if it does not work; a text that it resolves with (a version, a lag) is shown. */
+/**
+ * Checks one dependency. Throws if it does not work; a text that it resolves with (a version, a lag) is shown. It resolves with `warning` if everything
+ * works and someone should look at the log nevertheless.
+ */
 export type HealthCheck = (signal: AbortSignal) => Promise<unknown>
+export const warning: unique symbol = Symbol('warning')
 
 /** The result of one check, as in `/health`. */
 export interface Observed {
-  readonly status: 'pass' | 'fail'
+  readonly status: 'pass' | 'warn' | 'fail'
   readonly observedValue: number
   readonly observedUnit: 'ms'
   readonly output?: string
@@ -41,7 +45,7 @@ export function openHealthChecks({
 
   async function observe(name: string, check: HealthCheck): Promise<Observed> {
     const startedMs = performance.now()
-    const observed = (status: 'pass' | 'fail', output: unknown): Observed => ({
+    const observed = (status: Observed['status'], output: unknown): Observed => ({
       status,
       observedValue: Math.round((performance.now() - startedMs) * 100) / 100,
       observedUnit: 'ms',
@@ -50,7 +54,8 @@ export function openHealthChecks({
     const timeout = AbortSignal.timeout(timeoutMs)
     try {
       // A check may ignore its signal, so the answer does not wait for it.
-      return observed('pass', await unlessAborted(check(timeout), timeout))
+      const found = await unlessAborted(check(timeout), timeout)
+      return found === warning ? observed('warn', 'see the log') : observed('pass', found)
     } catch (error) {
       logger.debug({ check: name, reason: factOf(error) }, 'health check failed')
       return observed('fail', timeout.aborted ? `no answer within ${timeoutMs} ms` : 'see the log')

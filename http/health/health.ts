@@ -24,9 +24,12 @@ export interface HealthOptions {
 /** For clients of the origin. */
 const description = 'Sluice device messaging'
 
+/** `warn`: it works, and the log says what to look at. */
+const status = Type.Enum(['pass', 'warn', 'fail'])
+
 const Observation = Type.Object(
   {
-    status: Type.Enum(['pass', 'fail']),
+    status,
     observedValue: Type.Number({ description: 'Milliseconds that the check took.', examples: [0.42] }),
     observedUnit: Type.Literal('ms'),
     output: Type.Optional(Type.String()),
@@ -36,7 +39,7 @@ const Observation = Type.Object(
 
 const Health = Type.Object(
   {
-    status: Type.Enum(['pass', 'fail']),
+    status,
     version: Type.String({ examples: ['1.2.3'] }),
     commit: Type.String({ description: 'Always empty.', examples: [''] }),
     description: Type.String({ examples: [description] }),
@@ -101,7 +104,7 @@ export function healthRoutes(app: HttpServer, options: HealthOptions): void {
         summary: 'Results of the health checks',
         response: {
           ...errorAnswers(),
-          200: { description: 'All checks pass.', content: healthContent },
+          200: { description: 'All checks pass, or one warns.', content: healthContent },
           503: {
             ...unavailable,
             description: 'A check fails, or the process is stopping.',
@@ -111,10 +114,11 @@ export function healthRoutes(app: HttpServer, options: HealthOptions): void {
       }
       app.get('/health', { schema: health }, async (_request, reply) => {
         const observed = Object.entries(await observe())
-        const status = observed.every(([, { status }]) => status === 'pass') ? 'pass' : 'fail'
+        const states = new Set(observed.map(([, { status }]) => status))
+        const status = (['fail', 'warn'] as const).find(state => states.has(state)) ?? 'pass'
         reply.type('application/health+json').header('cache-control', 'no-store')
         if (status === 'fail') reply.header('retry-after', '1')
-        return reply.code(status === 'pass' ? 200 : 503).send({
+        return reply.code(status === 'fail' ? 503 : 200).send({
           status,
           version,
           // Clients of the origin expect these as strings.

@@ -27,6 +27,8 @@ export interface LagWatch {
   settled(pending: PendingBatch): void
   /** Messages that were taken and not settled will be taken again. */
   dropped(): void
+  /** The partitions of the present share. */
+  held(): LogPartition[]
   /** In all partitions, as far as known. */
   messages(): number
   close(): void
@@ -134,6 +136,8 @@ export function openLagWatch(
     dropped() {
       for (const { takenUs } of partitions.values()) takenUs.length = 0
     },
+
+    held: () => Array.from(held(), ([at]) => at),
 
     messages() {
       let sum = 0

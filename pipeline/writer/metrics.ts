@@ -162,6 +162,30 @@ export function pipelineMetrics(registry: Registry, writer: string, topics: read
   }
 }
 
+/** What a process reports of its consumer group, beside the metrics of its workers. */
+export interface GroupMetrics {
+  /** How many partitions of each topic no member has, by log. */
+  unassigned(counts: readonly number[]): void
+}
+
+/** As `pipelineMetrics`. */
+export function groupMetrics(registry: Registry, writer: string, topics: readonly string[]): GroupMetrics {
+  const partitions = gauge(
+    registry,
+    'consumer_unassigned_partitions',
+    'Partitions of a topic that no member of the consumer group has, reported by processes that have none of the topic; 0 by others.',
+    [...component, 'topic'],
+    'max',
+  )
+  return {
+    unassigned(counts) {
+      for (const [log, count] of counts.entries()) {
+        partitions.set({ component_id: writer, component_kind: 'source', topic: topics[log]! }, count)
+      }
+    },
+  }
+}
+
 /** The counter of this name in the registry, created if it is missing: several components of a process share their names. */
 export function counter(registry: Registry, name: string, help: string, labelNames: readonly string[]): Counter {
   const present: Metric | undefined = registry.getSingleMetric(name)

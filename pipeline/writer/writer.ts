@@ -53,6 +53,8 @@ export interface Writer {
   state(): WriterState
   /** Why it is retrying or failed; otherwise undefined. */
   failure(): Error | undefined
+  /** The partitions of the present share. */
+  held(): LogPartition[]
   /** By log and partition, what became of the messages since it was opened. */
   counts(): ReadonlyMap<LogPartition, PartitionCounts>
   /** For the source's `onLost`. */
@@ -166,6 +168,7 @@ export function openWriter<Encoded>(parts: WriterParts<Encoded>): Writer {
   return {
     state: () => state,
     failure: () => failure,
+    held: () => lag.held(),
     counts: () => ledger.counts(),
     lost(at, messages) {
       ledger.lost(at, messages)

@@ -6,6 +6,7 @@ import { Registry } from 'prom-client'
 import { type Logger, openLogger } from '../../config/logger.ts'
 import { factOf, type OutageReport, openOutages } from '../../config/outage.ts'
 import { aborted, type ProcessScope, runProcess } from '../../config/run-process.ts'
+import { warning } from '../../http/health/checks.ts'
 import { kafkaConnection } from '../../pipeline/kafka/connection.ts'
 import { consumerGroup, isPattern, wantedTopics } from '../../pipeline/kafka/topic-patterns.ts'
 import type { Topic } from '../../pipeline/kafka/topics.ts'
@@ -16,6 +17,7 @@ import { workInMainThread } from '../../pipeline/writer/workers/main-thread.ts'
 import { openWorkerPool, type WorkerPool, type WorkerThread } from '../../pipeline/writer/workers/pool.ts'
 import { storeKind } from '../stores/index.ts'
 import { databaseNames, type StoreName } from '../stores/store.ts'
+import { type GroupWatch, openGroupWatch } from './group-watch.ts'
 import { openHealth } from './health.ts'
 import { assertWriterMemory, writerMemoryBytesMax } from './memory.ts'
 import { reopenOldReplays } from './old-replays.ts'
@@ -51,6 +53,7 @@ async function serve(store: StoreName, options: WriterOptions, version: string, 
   const { signal, closeLater } = scope
   const name = options.log.group ?? store
   let pool = undefined as WorkerPool | undefined
+  let groupWatch = undefined as GroupWatch | undefined
   let waitsFor: Error | undefined
   /** Why a worker is not running, if known. */
   const failure = (): Error | undefined => pool?.failure() ?? waitsFor
@@ -67,6 +70,7 @@ async function serve(store: StoreName, options: WriterOptions, version: string, 
     },
     log: async () => unless(isOfLog),
     store: async () => unless(error => !isOfLog(error)),
+    partitions: async () => (groupWatch?.isUnread() === true ? warning : undefined),
   }
   const ready = (): boolean => pool?.state() === 'running'
   const registry = new Registry()
@@ -114,6 +118,10 @@ async function serve(store: StoreName, options: WriterOptions, version: string, 
     stopMsMax: options.process.stopSeconds * 1000 - closeMsMax,
   })
   const opened = pool
+  const openWatch = (): GroupWatch =>
+    openGroupWatch({ connection, topics, group, name, pool: opened, metadataMs: options.consumer.metadataMs, registry, logger })
+  groupWatch = openWatch()
+  closeLater(async () => groupWatch?.close())
   closeLater(() => opened.stop())
   logger.info({ workers: count, topics: topics.length, partitions, memory_bytes_max: memoryBytes, version }, 'starting workers')
   void pool.started.then(() => logger.info('ready'))
@@ -127,6 +135,8 @@ async function serve(store: StoreName, options: WriterOptions, version: string, 
     topics = [...topics, ...added]
     logger.info({ topics: added.map(topic => topic.name) }, 'new topics match log.topics: restarting the workers')
     opened.restart()
+    groupWatch?.close()
+    groupWatch = openWatch()
   }
   const ends = [aborted(signal), pool.done]
   // A topic that is deleted meanwhile stops the writer, and must not be created again.

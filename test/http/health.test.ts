@@ -2,6 +2,7 @@
 
 import { Counter, Registry } from 'prom-client'
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest'
+import { warning } from '../../http/health/checks.ts'
 import { type HealthOptions, healthRoutes } from '../../http/health/health.ts'
 import { startServer, type TestServer } from './test-server.ts'
 
@@ -27,6 +28,24 @@ test('healthy if every check passes, with its output', async () => {
     build_time: '',
     checks: { database: [{ status: 'pass', output: 'PostgreSQL 18' }], log: [{ status: 'pass' }] },
   })
+})
+
+test('a check that warns is healthy, and says no more than that the log does', async () => {
+  const server = await start({ checks: { log: async () => undefined, partitions: async () => warning } })
+  const { status, body } = await server.ask('/health')
+  expect([status, body]).toMatchObject([
+    200,
+    { status: 'warn', checks: { log: [{ status: 'pass' }], partitions: [{ status: 'warn', output: 'see the log' }] } },
+  ])
+  const failing = await start({
+    checks: {
+      partitions: async () => warning,
+      async store() {
+        throw new Error('away')
+      },
+    },
+  })
+  expect((await failing.ask('/health')).body).toMatchObject({ status: 'fail', checks: { partitions: [{ status: 'warn' }] } })
 })
 
 test('503 if a check fails or does not answer in time; the reason is in the log and not in the answer', async () => {

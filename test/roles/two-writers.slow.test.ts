@@ -1,5 +1,6 @@
 // Two writers of one database: of one topic, each for other content types, and each message is stored by one of them; of two topics, under one name.
 
+import { Consumer } from '@platformatic/kafka'
 import { expect, onTestFinished, test } from 'vitest'
 import { openKafkaLog } from '../../pipeline/kafka/log.ts'
 import { logSettings, silent } from '../pipeline/kafka/stored-messages.ts'
@@ -94,6 +95,10 @@ describeUnlessMissing('two writers', missingKafka() ?? missingPostgres(), () => 
       for (const topic of topics) await append(topic, 500)
       const writers = [await start(order[0]), await start(order[1])]
       await expect.poll(stored).toEqual(topics.map(name => ({ name, writer: 'relational', stored: 500 * round, dead: round })))
+      if (round === 2) {
+        const freed = await runSluice(['logs', 'relational', '--free', '2'], environments[1]!)
+        expect(freed.printed).toMatch(/stop all its processes first/)
+      }
       for (const [nth, writer] of writers.entries()) {
         const lagging = async () =>
           [...(await writer.metrics('consumer_lag_messages')).keys()].map(label => /topic="(\w+)"/.exec(label)![1])
@@ -104,13 +109,52 @@ describeUnlessMissing('two writers', missingKafka() ?? missingPostgres(), () => 
     for (const [nth, topic] of topics.entries()) {
       const { code, printed } = await runSluice(['verify', 'relational'], environments[nth]!)
       expect([code, printed]).toEqual([0, expect.stringContaining(`log ${topic} (`)])
-      const letters = await runSluice(['dlq', 'ls', '--json'], environments[nth]!)
-      expect(letters.printed.trimEnd().split('\n')).toHaveLength(2)
     }
     const groups = (await site.tools.admin.listGroups()).groups.map(({ groupId }) => groupId)
     expect(groups).toEqual(expect.arrayContaining(['relational.a', 'relational.b']))
-    // A number is not free while a process of its writer runs, under whatever group.
-    await start(1)
-    expect((await runSluice(['logs', 'relational', '--free', '2'], environments[1]!)).printed).toMatch(/stop all its processes first/)
+  })
+
+  test('a writer in a group that another program leads says that it gets no partition, and is well again when that program leaves', async () => {
+    const site = await openSite({ partitions: 2 })
+    onTestFinished(() => site.close())
+    await site.kafka.createTopic({ name: 'other', partitions: 2 })
+    const program = new Consumer({
+      clientId: 'other-program',
+      groupId: 'plant',
+      bootstrapBrokers: [...site.kafka.brokers],
+      autocommit: false,
+    })
+    // As the leader it assigns only the topics that it reads itself.
+    const stream = await program.consume({ topics: ['other'], mode: 'earliest' })
+    const environment = { ...site.direct, ...shortWaits, SVC_LOG_GROUP: 'plant', SVC_WORKERS_COUNT: '2', SVC_CONSUMER_METADATA_MS: '500' }
+    const start = async () => {
+      const writer = await startWriter(environment, 'relational')
+      onTestFinished(async () => void (await writer.stop('SIGKILL')))
+      await untilReady(writer)
+      return writer
+    }
+    const writer = await start()
+    const unassigned = () => writer.metric('consumer_unassigned_partitions', 'topic="messages"')
+    const health = async () => {
+      const { status, checks } = await writer.health()
+      return [status, checks['partitions']]
+    }
+    await expect.poll(unassigned).toBe(2)
+    expect(await health()).toEqual([200, 'warn'])
+    expect(await writer.ready()).toBe(200)
+    const said = (level: string) => writer.logged().flatMap(line => (line['level'] === level ? [String(line['msg'])] : []))
+    const sentence =
+      /^no member of the consumer group plant has the partitions 0, 1 of the topic messages, .*leads the group is another program.* other-program at 127\.0\.0\.1.*log\.group \(SVC_LOG_GROUP\)$/
+    expect(said('warn')).toEqual([expect.stringMatching(sentence)])
+
+    await stream.close()
+    await program.close()
+    await expect.poll(unassigned).toBe(0)
+    await expect.poll(health).toEqual([200, 'pass'])
+    expect(said('info')).toContain('every partition of the topics has a member of the consumer group again')
+    // More workers than partitions are normal.
+    const more = await start()
+    await expect.poll(() => more.metric('consumer_unassigned_partitions')).toBe(0)
+    expect([said('warn').length, more.logged().filter(({ level }) => level === 'warn')]).toEqual([1, []])
   })
 })

@@ -5,7 +5,7 @@ import { createLogger } from '../../config/logger.ts'
 import { openOutages } from '../../config/outage.ts'
 import { watchExpiries } from '../../control-plane/certificates/metrics.ts'
 import { openIngestMetrics } from '../../pipeline/ingest/metrics.ts'
-import { pipelineMetrics } from '../../pipeline/writer/metrics.ts'
+import { groupMetrics, pipelineMetrics } from '../../pipeline/writer/metrics.ts'
 import { openReaderMetrics } from '../../roles/reader/metrics.ts'
 
 type Register = (registry: Registry) => unknown
@@ -13,12 +13,13 @@ type Register = (registry: Registry) => unknown
 const outages: Register = registry => openOutages(createLogger({ level: 'silent', pretty: false }), registry, 'component', {})
 const certificates: Register = registry => watchExpiries(registry, { expiries: () => Promise.reject(new Error('is not asked')) })
 const writer: Register = registry => pipelineMetrics(registry, 'component', ['topic'])
+const group: Register = registry => groupMetrics(registry, 'component', ['topic'])
 
 /** `up` has all of them. */
 const roles: Readonly<Record<string, readonly Register[]>> = {
   api: [outages, certificates],
   ingest: [outages, openIngestMetrics],
-  writer: [outages, writer],
+  writer: [outages, writer, group],
   reader: [outages, openReaderMetrics],
 }
 

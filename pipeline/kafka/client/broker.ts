@@ -146,6 +146,19 @@ function brokerOf(client: KafkaClient, connection: KafkaConnection, address: Add
       await asks.ask(requestTimeoutMs, line => client.leaveGroupV4.api.async(line, group, [{ memberId, groupInstanceId: instance }]))
     },
 
+    async describe(group) {
+      const { groups } = await asks.ask(requestTimeoutMs, line => client.describeGroupsV5.api.async(line, [group], false))
+      const { groupState: state, members } = groups[0]!
+      return {
+        state,
+        members: members.map(({ clientId, clientHost, memberAssignment }) => ({
+          clientId,
+          host: clientHost,
+          assignment: memberAssignment,
+        })),
+      }
+    },
+
     async committed(group, names, partitions) {
       const asked = byTopic(names, partitions, partitionOf).map(({ name, partitions }) => ({ name, partitionIndexes: partitions }))
       const { topics } = await asks.ask(requestTimeoutMs, line =>

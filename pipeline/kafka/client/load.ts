@@ -16,6 +16,7 @@ const names = [
   'Writer',
   'apiVersionsV0',
   'createAPI',
+  'describeGroupsV5',
   'fetchV13',
   'findCoordinatorV3',
   'heartbeatV4',

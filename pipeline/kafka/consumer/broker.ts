@@ -62,6 +62,14 @@ export interface GroupMember {
   readonly metadata: Buffer
 }
 
+/** A member in the description of its group. */
+export interface DescribedMember {
+  readonly clientId: string
+  readonly host: string
+  /** Its partitions (assignment.ts); empty if it has none. */
+  readonly assignment: Buffer
+}
+
 /** A member in one generation of its group. */
 export interface InGeneration {
   readonly group: string
@@ -129,6 +137,8 @@ export interface KafkaBroker {
   sync(request: SyncRequest): Promise<Buffer>
   heartbeat(member: InGeneration): Promise<void>
   leave(member: Omit<InGeneration, 'generation'>): Promise<void>
+  /** The state is `Stable` once all members have their assignments. */
+  describe(group: string): Promise<{ readonly state: string; readonly members: readonly DescribedMember[] }>
   /** The committed offsets of those partitions that have one. */
   committed(group: string, topics: readonly string[], partitions: readonly LogPartition[]): Promise<Positions>
   commit(member: InGeneration, topics: readonly string[], positions: Positions): Promise<void>

@@ -21,6 +21,8 @@ export interface WorkerReport {
   readonly state: WriterState
   /** Why it is retrying. */
   readonly failure?: CarriedError
+  /** The partitions that it has. */
+  readonly held: readonly LogPartition[]
   /** By log and partition, since the worker started. */
   readonly counts: readonly (readonly [LogPartition, PartitionCounts])[]
   readonly metrics: Metrics

@@ -63,6 +63,8 @@ export interface WorkerPool {
   failure(): Error | undefined
   /** By log and partition, what became of the messages since the pool was opened. Up to a second old. */
   counts(): ReadonlyMap<LogPartition, PartitionCounts>
+  /** The partitions that workers have. Up to a second old. */
+  held(): ReadonlySet<LogPartition>
   /** The metrics of all workers as one, in the text form of Prometheus. Up to a second old. */
   metrics(): Promise<string>
   /** Resolves when every worker runs for the first time. */
@@ -263,6 +265,7 @@ export function openWorkerPool(options: WorkerPoolOptions): WorkerPool {
       for (const { report } of slots) if (report !== undefined) addCounts(sums, report.counts)
       return sums
     },
+    held: () => new Set(slots.flatMap(({ report }) => report?.held ?? [])),
     async metrics() {
       const kept = await goneMetrics
       return textOfMetrics([kept, ...slots.flatMap(({ report }) => (report === undefined ? [] : [report.metrics]))])

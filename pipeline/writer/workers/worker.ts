@@ -112,6 +112,7 @@ async function reportOf(registry: Registry, opened: OpenWorker | undefined, wait
     kind: 'report',
     state,
     ...(failure === undefined ? {} : { failure: carried(failure) }),
+    held: opened?.writer.held() ?? [],
     counts: opened === undefined ? [] : [...opened.writer.counts()],
     metrics: await registry.getMetricsAsJSON(),
   }

@@ -47,6 +47,7 @@ export function fakeBroker(address: Address, own: Partial<KafkaBroker>): FakeBro
     sync: unused,
     heartbeat: unused,
     leave: unused,
+    describe: unused,
     committed: unused,
     commit: unused,
     end: () => void broker.ended++,

@@ -12,11 +12,12 @@ import {
   type TopicPartitions,
 } from '../../../../pipeline/kafka/consumer/assignment.ts'
 import type { GroupMember } from '../../../../pipeline/kafka/consumer/broker.ts'
+import { openGroupView } from '../../../../pipeline/kafka/consumer/group-view.ts'
 import { openLeadership } from '../../../../pipeline/kafka/consumer/leadership.ts'
 import { openTopics } from '../../../../pipeline/kafka/consumer/topics.ts'
 import { type LogPartition, logPartition } from '../../../../transformers/log-partition.ts'
 import { recordingLogger } from '../../writer/workers/recording-logger.ts'
-import { brokerAddresses, clusterOf } from '../fake-brokers.ts'
+import { brokerAddresses, clusterOf, fakeBroker } from '../fake-brokers.ts'
 
 function member(memberId: string, topics: readonly string[], owned: TopicPartitions = new Map()): GroupMember {
   const partitions = [...owned].flatMap(([topic, own]) => own.map(partition => logPartition(topics.indexOf(topic), partition)))
@@ -293,4 +294,41 @@ describe('a leader', () => {
     expect(await many.sizes(member('me', ['own']), { memberId: 'a', metadata })).toEqual({ me: 1, a: 0 })
     expect(many.asked.map(({ length }) => length)).toEqual([1001])
   })
+})
+
+test('a group seen from outside: partitions that no member has, without those that its leader cannot know yet, and nothing while it rebalances', async () => {
+  const counts: Record<string, number> = { own: 3, other: 2 }
+  let state = 'Stable'
+  let assignments = [encodeAssignment(new Map([['own', [1]]])), encodeAssignment(new Map([['strange', [0, 1]]])), Buffer.alloc(0)]
+  const view = openGroupView({
+    brokers: ['node1:9092'],
+    topics: ['own', 'other'],
+    topicIds: ['own', 'other'],
+    group: 'plant',
+    connectBroker: async address =>
+      fakeBroker(address, {
+        metadata: async names => ({
+          brokers: brokerAddresses,
+          topics: names.map(name => ({
+            error: 0,
+            id: name,
+            partitions: Array.from({ length: counts[name]! }, (_, partition) => ({ partition, leader: 1 })),
+          })),
+        }),
+        describe: async () => ({ state, members: assignments.map(assignment => ({ clientId: 'sluice', host: '/127.0.0.1', assignment })) }),
+      }),
+  })
+  const unassigned = async () => {
+    const found = await view.unassigned()
+    return found?.partitions.map(at => `${['own', 'other'][at >>> 12]} ${at & 4095}`)
+  }
+  expect(await unassigned()).toEqual(['own 0', 'own 2', 'other 0', 'other 1'])
+  assignments = [encodeAssignment(new Map([['own', [0, 1, 2]]])), encodeAssignment(new Map([['other', [0, 1]]]))]
+  expect(await unassigned()).toEqual([])
+  counts['own'] = 4
+  expect(await unassigned()).toEqual([])
+  expect(await unassigned()).toEqual(['own 3'])
+  state = 'PreparingRebalance'
+  expect(await unassigned()).toBeUndefined()
+  view.close()
 })
