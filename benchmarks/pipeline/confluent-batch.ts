@@ -8,6 +8,7 @@ import { frame, frameBytes } from '../../pipeline/kafka/confluent/encode.ts'
 import { envelopeSchema } from '../../pipeline/kafka/confluent/envelope-schema.ts'
 import { withConfluentFraming } from '../../pipeline/kafka/confluent/framed-source.ts'
 import { planOf, type RecordPlan } from '../../pipeline/kafka/confluent/record-plan.ts'
+import { avroTypeOf } from '../../pipeline/kafka/confluent/schema-lookup.ts'
 import { openSchemas } from '../../pipeline/kafka/confluent/schemas.ts'
 import { encodeBatch } from '../../pipeline/kafka/producer/batch.ts'
 import { chunksOf, type Fetched } from '../../pipeline/kafka/records/record-set.ts'
@@ -38,7 +39,7 @@ const avscType = avsc.Type.forSchema({
 
 let kept = 0
 
-const schemas = openSchemas({ lookUp: async () => planOf(avsc.Type.forSchema(envelopeSchema), envelopeSchema) as RecordPlan })
+const schemas = openSchemas({ lookUp: async () => planOf(avroTypeOf([JSON.stringify(envelopeSchema)])) as RecordPlan })
 const unasked = (): never => {
   throw new Error('unexpected call')
 }

@@ -11,7 +11,7 @@ import { emptyMessage, type MessageFault, type RawCursor } from '../../source.ts
 import { noValue, timestampFault } from '../records/envelope-header.ts'
 import { RecentText, repeatedTextAt, textAt } from '../records/known-texts.ts'
 import { mediaType } from '../records/media-type.ts'
-import { length, longToTimestamp, readLength, readLong, timestamp } from './avro/long.ts'
+import { length, long, longToTimestamp, readLength, readLong, timestamp } from './avro/long.ts'
 import { branchOf, Kind, skip } from './avro/shape.ts'
 import { frameBytes } from './encode.ts'
 import { brokenRecord, farCreated, noMagic, noPayload, noText, tombstone } from './faults.ts'
@@ -123,7 +123,7 @@ export function openFramedCursor(cursor: RawCursor, decodings: Decodings): RawCu
   }
 
   /** Decodes the record of a value into the message; returns false if it does not match its schema. */
-  function readRecord({ steps, unitNs, isPayload }: RecordPlan, value: Uint8Array): boolean {
+  function readRecord({ steps, createdUnitsNs, isPayload }: RecordPlan, value: Uint8Array): boolean {
     if (value.buffer !== buffer) turnTo(value.buffer)
     const end = value.byteOffset + value.length
     let at = value.byteOffset + frameBytes
@@ -134,7 +134,7 @@ export function openFramedCursor(cursor: RawCursor, decodings: Decodings): RawCu
     }
     for (let each = 0; each < steps.length; each++) {
       const step = steps[each]!
-      at = step.part === Part.none ? skip(step.shape, bytes, at, end) : readPart(step, at, end, unitNs)
+      at = step.part === Part.none ? skip(step.shape, bytes, at, end) : readPart(step, at, end, createdUnitsNs)
       if (at > end) return false
     }
     return at === end
@@ -151,17 +151,20 @@ export function openFramedCursor(cursor: RawCursor, decodings: Decodings): RawCu
   }
 
   /** Reads one part. Returns the index after it; beyond `end` if it cannot be read. */
-  function readPart({ part, shape }: Step, at: number, end: number, unitNs: number): number {
+  function readPart({ part, shape }: Step, at: number, end: number, createdUnitsNs: readonly number[]): number {
     let kind = shape.kind
+    let branchAt = 0
     if (kind === Kind.union) {
       at = readLong(bytes, at, end)
       const branch = at > end ? undefined : branchOf(shape)
       if (branch === undefined) return end + 1
+      branchAt = long.low
       kind = branch.kind
       if (kind === Kind.nothing) return at
     }
     if (part === Part.created) {
-      if (kind !== Kind.long) return end + 1
+      const unitNs = createdUnitsNs[branchAt]!
+      if (unitNs === 0) return end + 1
       at = readLong(bytes, at, end)
       if (at > end) return at
       found |= 1 << part

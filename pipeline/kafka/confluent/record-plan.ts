@@ -20,8 +20,8 @@ const parts: ReadonlyMap<string, Part> = new Map([
   ['payload', Part.payload],
 ])
 
-/** Nanoseconds per unit of `created`, by its logical type; without one it is in nanoseconds. */
-const unitsNs: ReadonlyMap<unknown, number> = new Map([
+/** Nanoseconds per unit of `created`, by its logical type; of any other number in nanoseconds. */
+export const unitsNs: ReadonlyMap<string, number> = new Map([
   ['timestamp-millis', 1_000_000],
   ['timestamp-micros', 1000],
 ])
@@ -39,45 +39,46 @@ export class Step {
 export interface RecordPlan {
   /** Without fields that take no bytes. */
   readonly steps: readonly Step[]
-  /** Nanoseconds per unit of `created`. */
-  readonly unitNs: number
+  /** Nanoseconds per unit of `created`: of each branch of its union, or only one. 0 for a branch that is not a time. */
+  readonly createdUnitsNs: readonly number[]
   /** Whether all that follows the frame is the payload, and no step is needed. */
   readonly isPayload: boolean
 }
 
 /** Of messages that a JSON Schema describes: their JSON follows the frame. */
-export const jsonPlan: RecordPlan = { steps: [], unitNs: 1, isPayload: true }
+export const jsonPlan: RecordPlan = { steps: [], createdUnitsNs: [], isPayload: true }
 
-/**
- * The plan for a schema, or the reason why there is none.
- *
- * @param type the schema parsed by avsc
- * @param schema as returned by the registry, because avsc drops the logical types
- */
-export function planOf(type: AvroType, schema: unknown): RecordPlan | string {
-  if (type.typeName !== 'record' || type.fields === undefined) return `it is a ${type.typeName}, not a record`
+/** The plan for a type with the logical types of `unitsNs`, or the reason why there is none. */
+export function planOf(type: AvroType): RecordPlan | string {
+  const { typeName, fields } = type.underlyingType ?? type
+  if (typeName !== 'record' || fields === undefined) return `it is a ${typeName}, not a record`
   const made = new Map<AvroType, Shape>()
-  const steps = type.fields.map(field => new Step(parts.get(field.name) ?? Part.none, shapeOf(field.type, made)))
+  const steps = fields.map(field => new Step(parts.get(field.name) ?? Part.none, shapeOf(field.type, made)))
   if (!steps.some(({ part }) => part === Part.payload)) return 'its record has no field payload'
+  const created = fields.find(({ name }) => name === 'created')?.type
+  const createdUnitsNs = ((created?.underlyingType ?? created)?.types ?? [created]).map(unitOf)
   for (const [at, { part, shape }] of steps.entries()) {
-    const kind = part === Part.created ? Kind.long : Kind.bytes
-    if (part === Part.none || [shape, ...branchesOf(shape)].some(one => one.kind === kind)) continue
-    const { name, type: fieldType } = type.fields[at]!
+    const isReadable = part === Part.created ? createdUnitsNs.some(unit => unit > 0) : [shape, ...branchesOf(shape)].some(isText)
+    if (part === Part.none || isReadable) continue
+    const { name, type: fieldType } = fields[at]!
     return `its field ${name} is a ${fieldType.typeName}, not ${part === Part.created ? 'long' : part === Part.payload ? 'bytes' : 'string'}`
   }
-  return { steps: steps.filter(({ shape }) => !shape.isEmpty), unitNs: unitOf(schema), isPayload: false }
+  return { steps: steps.filter(({ shape }) => !shape.isEmpty), createdUnitsNs, isPayload: false }
 }
 
 function branchesOf(shape: Shape): readonly Shape[] {
   return shape.kind === Kind.union ? shape.parts : []
 }
 
-function unitOf(schema: unknown): number {
-  const fields = memberOf(schema, 'fields')
-  const created: unknown = Array.isArray(fields) ? fields.find(field => memberOf(field, 'name') === 'created') : undefined
-  const type = memberOf(created, 'type')
-  const long: unknown = Array.isArray(type) ? type.find(branch => memberOf(branch, 'logicalType') !== undefined) : type
-  return unitsNs.get(memberOf(long, 'logicalType')) ?? 1
+function isText({ kind }: Shape): boolean {
+  return kind === Kind.bytes
+}
+
+/** Nanoseconds per unit of a number; 0 for another type. */
+function unitOf(type: AvroType | undefined): number {
+  const number = type?.underlyingType ?? type
+  if (number?.typeName !== 'long' && number?.typeName !== 'int') return 0
+  return unitsNs.get(type!.typeName.replace('logical:', '')) ?? 1
 }
 
 /** A member of a parsed JSON value; undefined if it has none. */

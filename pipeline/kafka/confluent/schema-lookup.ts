@@ -8,7 +8,7 @@ import { reasonOf } from '../failure.ts'
 import type { AvroType } from './avro/shape.ts'
 import { forbiddenSchema, missingReference, unknownSchema, unusableSchema } from './faults.ts'
 import type { Decoding } from './framed-cursor.ts'
-import { jsonPlan, memberOf, planOf } from './record-plan.ts'
+import { jsonPlan, memberOf, planOf, unitsNs } from './record-plan.ts'
 import type { RegistryConnection } from './registry-connection.ts'
 import type { ForNow, LookUp } from './schemas.ts'
 
@@ -96,7 +96,7 @@ export function openLookUp(connection: RegistryConnection, ownSubject: string): 
 function decodingOf(id: number, schema: string, others: readonly string[]): Decoding {
   const avsc = loadAvsc()
   try {
-    const plan = planOf(avroTypeOf(avsc, [...others, schema]), JSON.parse(schema))
+    const plan = planOf(avroTypeOf([...others, schema], avsc))
     return typeof plan === 'string' ? unusableSchema(id, plan) : plan
   } catch (error) {
     return unusableSchema(id, reasonOf(error).slice(0, reasonCharactersMax))
@@ -117,7 +117,8 @@ function isReference(value: unknown): value is Reference {
 }
 
 interface Avsc {
-  readonly Type: { forSchema(schema: unknown, options: { registry: object }): AvroType }
+  readonly Type: { forSchema(schema: unknown, options: { registry: object; logicalTypes: object }): AvroType }
+  readonly types: { readonly LogicalType: new (...of: unknown[]) => AvroType }
 }
 
 /** The library's own copy of avsc, so that both parse a schema in the same way. Loaded on first use. */
@@ -127,14 +128,15 @@ function loadAvsc(): Avsc {
 }
 
 /**
- * The type of a schema.
+ * The type of a schema. avsc drops the logical types that it is not given.
  *
  * @param texts the schema last, preceded by its references, each after its own references
  * @throws Error if they are not Avro schemas; its message should be shown, because the texts come from a producer
  */
-function avroTypeOf({ Type }: Avsc, texts: readonly string[]): AvroType {
+export function avroTypeOf(texts: readonly string[], { Type, types } = loadAvsc()): AvroType {
   // Without a prototype, because a schema may contain a type named `constructor`.
-  const options = { registry: Object.create(null) as object }
+  const options = { registry: Object.create(null) as object, logicalTypes: Object.create(null) as Record<string, unknown> }
+  for (const name of unitsNs.keys()) options.logicalTypes[name] = class extends types.LogicalType {}
   let type: AvroType | undefined
   for (const text of texts) type = Type.forSchema(parseWithoutDefaults(text), options)
   if (type === undefined) throw new Error('no schema given')

@@ -22,6 +22,8 @@ export interface AvroType {
   readonly types?: readonly AvroType[]
   /** Set for a fixed. */
   readonly size?: number
+  /** Set for a logical type: what it is encoded as. */
+  readonly underlyingType?: AvroType
 }
 
 export const Kind = { nothing: 0, fixed: 1, long: 2, bytes: 3, record: 4, union: 5, array: 6, map: 7 } as const
@@ -61,6 +63,7 @@ const leaves: ReadonlyMap<string, readonly [Kind, size?: number]> = new Map([
  * @throws TypeError for an unknown type
  */
 export function shapeOf(type: AvroType, made: Map<AvroType, Shape> = new Map()): Shape {
+  if (type.underlyingType !== undefined) return shapeOf(type.underlyingType, made)
   const known = made.get(type)
   if (known !== undefined) return known
   const shape = bareShape(type)

@@ -5,6 +5,7 @@ import type { AvroType } from '../../../../pipeline/kafka/confluent/avro/shape.t
 import { envelopeSchema } from '../../../../pipeline/kafka/confluent/envelope-schema.ts'
 import { type Decoding, openFramedCursor } from '../../../../pipeline/kafka/confluent/framed-cursor.ts'
 import { planOf, type RecordPlan } from '../../../../pipeline/kafka/confluent/record-plan.ts'
+import { avroTypeOf } from '../../../../pipeline/kafka/confluent/schema-lookup.ts'
 import type { RawChunk, RawMessage } from '../../../../pipeline/source.ts'
 import { encodeBatch, fetch, type RecordFields } from '../records/record-batches.ts'
 
@@ -50,7 +51,7 @@ export function avroType(schema: unknown): Avsc {
 
 /** As in the writer. */
 export function plainType(schema: unknown): Avsc {
-  return avsc.Type.forSchema(schema)
+  return avroTypeOf([JSON.stringify(schema)]) as Avsc
 }
 
 /** A schema with this many lines and 2^depth records without fields. */
@@ -70,7 +71,7 @@ export const ourId = 7
 
 /** @throws Error for a schema without a plan */
 export function planFor(schema: unknown): RecordPlan {
-  const plan = planOf(plainType(schema), schema)
+  const plan = planOf(plainType(schema))
   if (typeof plan === 'string') throw new Error(plan)
   return plan
 }

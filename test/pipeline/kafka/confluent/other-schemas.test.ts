@@ -3,7 +3,8 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { shapeOf, skip } from '../../../../pipeline/kafka/confluent/avro/shape.ts'
-import { planOf } from '../../../../pipeline/kafka/confluent/record-plan.ts'
+import { planOf, type RecordPlan } from '../../../../pipeline/kafka/confluent/record-plan.ts'
+import { avroTypeOf } from '../../../../pipeline/kafka/confluent/schema-lookup.ts'
 import { varint } from '../records/record-batches.ts'
 import { avroType, emptyTree, framed, messageOf, plainType, planFor } from './framed-messages.ts'
 
@@ -104,6 +105,7 @@ test.each([
   [{ type: 'long', logicalType: 'timestamp-nanos' }, 1_700_000_000_123_456_789n, 1_700_000_000_123_456, 789],
   [{ type: 'long', logicalType: 'timestamp-micros' }, 1_700_000_000_123_456n, 1_700_000_000_123_456, 0],
   [{ type: 'long', logicalType: 'timestamp-millis' }, 1_700_000_000_123n, 1_700_000_000_123_000, 0],
+  [{ type: 'long', logicalType: 'constructor' }, 1_700_000_000_123_456_789n, 1_700_000_000_123_456, 789],
   [nullable({ type: 'long', logicalType: 'timestamp-millis' }), 1_700_000_000_123n, 1_700_000_000_123_000, 0],
 ])('created as %j', (type, created, createdUs, createdRestNs) => {
   expect(readAs(recordOf({ name: 'created', type }, payload), { created, payload: x })).toMatchObject({
@@ -113,15 +115,51 @@ test.each([
   })
 })
 
+test('created in a union has the unit of the branch that carries it, and text or an enum is not a time', () => {
+  const created = [
+    'null',
+    { type: 'string', logicalType: 'uuid' },
+    { type: 'long', logicalType: 'timestamp-micros' },
+    { type: 'int', logicalType: 'timestamp-millis' },
+    { type: 'enum', name: 'Level', symbols: ['low', 'high'] },
+  ]
+  const plan = planFor(recordOf({ name: 'created', type: created }, payload))
+  const at = (branch: number, ...value: number[]) =>
+    messageOf(framed(Buffer.from([...varint(branch), ...value, ...varint(x.length), ...x])), plan)
+  expect(at(0)).toMatchObject({ fault: undefined, createdUs: 1_700_000_000_000_000, createdRestNs: 0 })
+  expect(at(1, ...varint(1), 0x78).fault).toMatchObject({ rule: 'confluent-frame' })
+  expect(at(2, ...varint(1_700_000_000_123_456))).toMatchObject({ fault: undefined, createdUs: 1_700_000_000_123_456, createdRestNs: 0 })
+  expect(at(3, ...varint(5))).toMatchObject({ fault: undefined, createdUs: 5_000, createdRestNs: 0 })
+  expect(at(4, ...varint(1)).fault).toMatchObject({ rule: 'confluent-frame' })
+
+  const plain = planFor(recordOf({ name: 'created', type: [{ type: 'int', logicalType: 'timestamp-millis' }, 'long'] }, payload))
+  const ns = framed(Buffer.from([...varint(1), ...varint(5_007), ...varint(x.length), ...x]))
+  expect(messageOf(ns, plain)).toMatchObject({ fault: undefined, createdUs: 5, createdRestNs: 7 })
+})
+
+test('created keeps its unit in a schema that is only a reference, and in a record with a logical type', () => {
+  const record = recordOf({ name: 'created', type: { type: 'long', logicalType: 'timestamp-millis' } }, payload)
+  const value = framed(Buffer.from([...varint(5), ...varint(x.length), ...x]))
+  for (const texts of [[record, 'Reading'], [{ ...record, logicalType: 'timestamp-micros' }]]) {
+    const plan = planOf(avroTypeOf(texts.map(text => JSON.stringify(text))))
+    expect(messageOf(value, plan as RecordPlan)).toMatchObject({ fault: undefined, createdUs: 5_000 })
+  }
+})
+
 test.each([
   ['"string"', 'string', /it is a string, not a record/],
   ['a record without a payload', recordOf({ name: 'value', type: 'bytes' }), /no field payload/],
   ['a payload of numbers', recordOf({ name: 'payload', type: 'double' }), /field payload is a double, not bytes/],
   ['a channel of numbers', recordOf(payload, { name: 'channel', type: 'long' }), /field channel is a long, not string/],
   ['an instant of text', recordOf(payload, { name: 'created', type: 'string' }), /field created is a string, not long/],
+  [
+    'an instant of symbols',
+    recordOf(payload, { name: 'created', type: { type: 'enum', name: 'E', symbols: ['a'] } }),
+    /is a enum, not long/,
+  ],
   ['an instant of fractions', recordOf(payload, { name: 'created', type: 'double' }), /field created is a double, not long/],
 ])('a schema that no message can be decoded with: %s', (_name, schema, reason) => {
-  expect(planOf(plainType(schema), schema)).toMatch(reason)
+  expect(planOf(plainType(schema))).toMatch(reason)
 })
 
 test('a recursive type, and bytes that nest it endlessly', () => {
