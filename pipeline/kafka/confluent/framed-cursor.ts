@@ -7,7 +7,7 @@
 //
 // Plain loops without an object per record, as in ../records/record-cursor.ts: the payload is a view, and most texts are cached.
 
-import { emptyMessage, type MessageFault, type RawCursor } from '../../source.ts'
+import { emptyMessage, headerLimitRule, type MessageFault, type RawCursor } from '../../source.ts'
 import { noValue, timestampFault } from '../records/envelope-header.ts'
 import { RecentText, repeatedTextAt, textAt } from '../records/known-texts.ts'
 import { mediaType } from '../records/media-type.ts'
@@ -67,6 +67,10 @@ export function openFramedCursor(cursor: RawCursor, decodings: Decodings): RawCu
     message.protocol = defaultProtocol
     message.contentType = ''
     message.createdRestNs = 0
+    if (raw.fault?.rule === headerLimitRule) {
+      refuse(raw.fault)
+      return true
+    }
     const id = schemaIdOf(value)
     if (id === -1) {
       refuse(raw.fault === noValue ? tombstone : noMagic)

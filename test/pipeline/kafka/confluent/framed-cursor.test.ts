@@ -155,6 +155,12 @@ describe('an unreadable message is a dead letter, and affects no other', () => {
   })
 })
 
+test('a message with more than a thousand headers is a dead letter, as without a frame: none of them could be a part of its envelope', () => {
+  const headers = Array.from({ length: 1001 }, () => ['device', 'd1'] as const)
+  expect(messageOf(framed(record), ourPlan, { headers })).toMatchObject({ channel: 'c1', fault: { rule: 'header-limit' } })
+  expect(messageOf(framed(record), ourPlan, { headers: headers.slice(1) })).toMatchObject({ fault: undefined })
+})
+
 test('a time beyond 2^53 microseconds is a fault of a message whose subject is known', () => {
   for (const created of [2n ** 63n - 1n, -(2n ** 63n)]) {
     const message = messageOf(framed(ourType.toBuffer({ ...whole, created })))
