@@ -141,10 +141,14 @@ export function createServer({
     else done(transferCodingFault(request.raw) ?? (request.is404 ? absent(request, reply) : undefined))
   })
   // After `onRequest`, so that 401 takes precedence, and before any body parser.
-  app.addHook('preParsing', (request, _reply, payload, done) => {
+  app.addHook('preParsing', (request, reply, payload, done) => {
     try {
       const fault = encodedBodyFault(request.raw)
-      if (fault !== undefined) throw fault
+      // RFC 9110 §15.5.16: tells this 415 from one about the content type.
+      if (fault !== undefined) {
+        reply.header('accept-encoding', 'identity')
+        throw fault
+      }
       prepareQuery(request)
       checkParameters(request)
       done(null, payload)

@@ -59,6 +59,11 @@ export const noKey: MessageFault = {
   part: 'channel',
 }
 
+/** The payload is larger than the writer's limit. */
+export function payloadSizeFault(bytes: number, bytesMax: number): MessageFault {
+  return { rule: 'payload-size', reason: `the payload's ${bytes} bytes exceed the limit of ${bytesMax}`, hint: 'send smaller packs' }
+}
+
 /**
  * The time of a message is not one, or is out of range. The range is the same wherever a time is read: its microseconds are exact in a double, and
  * its nanoseconds then fit into 64 bits, in the header of a dead letter as in a store.

@@ -10,7 +10,15 @@ import type { Timestamp } from '../../transformers/json/times/timestamp.ts'
 import { readDecimal } from '../../transformers/json/times/unix-time.ts'
 import { keyFault, timestampFault } from '../kafka/records/envelope-header.ts'
 import { mediaType } from '../kafka/records/media-type.ts'
-import { createdFault, type EnvelopePart, emptyMessage, type MessageFault, type RawCursor, type RecordParts } from '../source.ts'
+import {
+  createdFault,
+  type EnvelopePart,
+  emptyMessage,
+  type MessageFault,
+  payloadSizeFault,
+  type RawCursor,
+  type RecordParts,
+} from '../source.ts'
 import { fieldText, rootObject } from './field.ts'
 import { type EnvelopeLayout, type EnvelopeSource, sourcesText } from './layout.ts'
 
@@ -30,7 +38,7 @@ export function openLaidOutCursor(cursor: RawCursor, { layout, topic, payloadByt
   const placed = new Set(Object.keys(layout) as EnvelopePart[])
   /** The root of the payload: null if it is not an object, undefined if it was not parsed yet. */
   let root: Readonly<Record<string, unknown>> | null | undefined
-  /** Why the payload cannot be parsed. */
+  /** Why the payload is not parsed. */
   let unparsed: MessageFault | undefined
   /** Set if a preferred place has a text that is not UTF-8. */
   let notText: MessageFault | undefined
@@ -73,7 +81,10 @@ export function openLaidOutCursor(cursor: RawCursor, { layout, topic, payloadByt
   function parsed(): Readonly<Record<string, unknown>> | null {
     if (root !== undefined) return root
     root = null
-    if (message.payload.byteLength > payloadBytesMax) return root
+    if (message.payload.byteLength > payloadBytesMax) {
+      unparsed = payloadSizeFault(message.payload.byteLength, payloadBytesMax)
+      return root
+    }
     try {
       root = rootObject(message.payload)
     } catch (error) {
@@ -146,8 +157,8 @@ function noChannel(sources: readonly EnvelopeSource[]): MessageFault {
 }
 
 function notUtf8(source: EnvelopeSource): MessageFault {
-  if (source.from === 'key') return keyFault
-  return { rule: 'header', reason: `${sourcesText([source])} is not UTF-8`, hint: 'send it as text, or omit it' }
+  const rule = source.from === 'key' ? keyFault.rule : 'header'
+  return { rule, reason: `${sourcesText([source])} is not UTF-8`, hint: 'send it as text, or omit it' }
 }
 
 function badCreated(source: EnvelopeSource): MessageFault {

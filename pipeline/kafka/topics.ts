@@ -59,7 +59,7 @@ function topicIn({ brokers, topics }: MetadataResponse, name: string): Topic | u
   const found = topics.find(topic => topic.name === name)
   if (found === undefined || found.errorCode === code.unknownTopic) return undefined
   if (found.errorCode === code.topicAuthorization) {
-    throw new SystemicError(`no permission to see the topic ${name}: grant describe, read and write to the user`)
+    throw new SystemicError(`no permission to see the topic ${name}: grant describe on it to the user`)
   }
   if (found.errorCode === code.invalidTopic) {
     throw new SystemicError(

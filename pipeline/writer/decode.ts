@@ -6,7 +6,7 @@ import { type LogPartition, logPartition } from '../../transformers/log-partitio
 import { Outcome, type RecordBatch } from '../../transformers/record-batch.ts'
 import type { Transformer } from '../../transformers/transformer.ts'
 import type { MessageOptions } from '../options.ts'
-import type { RawMessage } from '../source.ts'
+import { payloadSizeFault, type RawMessage } from '../source.ts'
 import type { SubjectFilter } from './subject-filter.ts'
 
 export interface DecoderOptions {
@@ -71,16 +71,9 @@ export function openDecoder({ transformer, subscribed, message: limits, clock = 
   }
 
   function checkMessage(message: RawMessage): void {
-    if (message.fault !== undefined) throw new DecodeError(message.fault.rule, message.fault.reason, { hint: message.fault.hint })
-    if (message.payload.byteLength > limits.payloadBytes) {
-      throw new DecodeError(
-        'payload-size',
-        `the payload's ${message.payload.byteLength} bytes exceed the limit of ${limits.payloadBytes}`,
-        {
-          hint: 'send smaller packs',
-        },
-      )
-    }
+    const bytes = message.payload.byteLength
+    const fault = message.fault ?? (bytes > limits.payloadBytes ? payloadSizeFault(bytes, limits.payloadBytes) : undefined)
+    if (fault !== undefined) throw new DecodeError(fault.rule, fault.reason, { hint: fault.hint })
     checkLength(message.subtopic, 'subtopic', subtopicBytesMax)
     checkLength(message.protocol, 'protocol', protocolBytesMax)
     checkText(message.channel, 'channel')

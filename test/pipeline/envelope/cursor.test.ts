@@ -207,6 +207,20 @@ test.each<[string, EnvelopeOptions, RecordFields, string, RegExp]>([
     'created',
     /^the field ts is not a time within /,
   ],
+  [
+    'a publisher in a key that is not UTF-8',
+    { channel: ['const:plant'], publisher: ['key'] },
+    { key: Uint8Array.of(0xff) },
+    'key-text',
+    /^the key is not UTF-8$/,
+  ],
+  [
+    'a channel in a payload that is too large to be read',
+    { channel: ['field:id', 'header:none'] },
+    { value: `{"id":"${'x'.repeat(1000)}"}` },
+    'payload-size',
+    /^the payload's 1009 bytes exceed the limit of 1000$/,
+  ],
   ['a channel in what is not JSON', { channel: ['field:id'] }, { value: '{"id":' }, 'json-syntax', /not JSON/],
   [
     'a channel in what is nested too deep',

@@ -16,6 +16,18 @@ import { logSettings, readTopic, silent } from './stored-messages.ts'
 
 const randomName = (): string => `test-${randomBytes(6).toString('hex')}`
 
+test('a topic that this user may not see needs the right to describe it, whatever is done with it then', async () => {
+  const { kGetBootstrapConnection, kGetApi } = loadClient()
+  const refused = { brokers: [], topics: [{ name: 'plant', errorCode: 29, partitions: [] }] }
+  const admin = {
+    [kGetBootstrapConnection]: (done: (error: null, connection: object) => void) => done(null, {}),
+    [kGetApi]: (_name: string, done: (error: null, api: object) => void) => done(null, { version: 12, async: async () => refused }),
+  }
+  const described = describeTopic(admin as unknown as Admin, 'plant')
+  await expect(described).rejects.toBeInstanceOf(SystemicError)
+  await expect(described).rejects.toThrow(/^no permission to see the topic plant: grant describe on it to the user$/)
+})
+
 describeWithKafka('a topic', kafka => {
   let admin: Admin
   beforeAll(() => {
