@@ -1,12 +1,14 @@
 // Groups that the storage engine computes: the newest row of each series, aggregations in time buckets, and the formats of a channel.
 
 import { cell, type Row as Line } from '../../sinks/influxdb/connection.ts'
+import { msOf, restUsOf } from '../../sinks/influxdb/points.ts'
 import { formatsOf } from '../formats.ts'
 import { aggregateRows, bucketOrder, groupsMax, openGroupLimit, tooManyGroups } from '../groups.ts'
 import {
   type AggregateQuery,
   type Aggregation,
   type Bucket,
+  type Filter,
   type FormatsQuery,
   type FoundFormat,
   type Grouped,
@@ -18,7 +20,8 @@ import {
   senmlFormat,
   timeNsOf,
 } from '../reader.ts'
-import { firstIn, microsecondOfLine, readPage, rowsAround, rowsIn, tagsOfLine } from './page.ts'
+import { unitsDown } from '../request/time-range.ts'
+import { firstIn, millisecondOfLine, rangesMax, readPage, rowsAround, rowsIn, tagsOfLine } from './page.ts'
 import type { Session } from './requests.ts'
 import { rowOrder } from './rows.ts'
 import {
@@ -30,18 +33,19 @@ import {
   type StoreAggregate,
   selectBuckets,
   selectEnds,
+  selectIndexes,
   selectNewest,
   selectSubtopics,
 } from './select.ts'
-import { behind as behindOf, boundsOf, fromOn, isEmpty, microsecond, microsecondOf, type Span, within } from './windows.ts'
+import { type Bounds, behind as behindOf, boundsOf, fromOn, isEmpty, millisecond, millisecondOf, type Span, within } from './windows.ts'
 
 interface Newest {
-  us: number
+  ms: number
   readonly key: string
   readonly tags: SeriesTags
 }
 
-/** Up to this many series in one microsecond are read one by one; beyond that, the whole microsecond is read. */
+/** Up to this many series in one millisecond are read one by one; beyond that, the whole millisecond is read. */
 const singlyMax = 3
 
 /** @param search an exact one: every point that it finds matches */
@@ -49,16 +53,16 @@ export async function newestRows(session: Session, query: PageQuery, search: Sea
   const series = await newestOfEach(session, query, search)
   const { direction, limit, offset, after } = query
   const sign = direction === 'desc' ? -1 : 1
-  const afterUs = after === undefined ? undefined : microsecondOf(after.timeNs)
+  const afterMs = after === undefined ? undefined : millisecondOf(after.timeNs)
   const ordered = [...series.values()]
-    .filter(({ us }) => afterUs === undefined || sign * (us - afterUs) >= 0)
-    .sort((one, other) => sign * (one.us - other.us))
-  // The order within one microsecond is known only from the rows: so all series of the page's first and last microsecond are read.
-  const first = ordered.findIndex(({ us }) => us === ordered[offset]?.us)
+    .filter(({ ms }) => afterMs === undefined || sign * (ms - afterMs) >= 0)
+    .sort((one, other) => sign * (one.ms - other.ms))
+  // The order within one millisecond is known only from the rows: so all series of the page's first and last millisecond are read.
+  const first = ordered.findIndex(({ ms }) => ms === ordered[offset]?.ms)
   if (first < 0) return { groups: [], total: series.size }
-  const doubtful = afterUs === undefined ? 0 : ordered.filter(({ us }) => us === afterUs).length
-  const lastUs = ordered[Math.min(ordered.length, offset + limit + doubtful) - 1]!.us
-  const shown = ordered.slice(first, ordered.findLastIndex(({ us }) => us === lastUs) + 1)
+  const doubtful = afterMs === undefined ? 0 : ordered.filter(({ ms }) => ms === afterMs).length
+  const lastMs = ordered[Math.min(ordered.length, offset + limit + doubtful) - 1]!.ms
+  const shown = ordered.slice(first, ordered.findLastIndex(({ ms }) => ms === lastMs) + 1)
   const rows = (await rowsOfSeries(session, query, shown)).filter(row => after === undefined || isBehind(keyOf(row), after, direction))
   return { groups: rows.sort(rowOrder(direction)).slice(offset - first, offset - first + limit), total: series.size }
 }
@@ -66,22 +70,22 @@ export async function newestRows(session: Session, query: PageQuery, search: Sea
 /** By the key of the series. @throws QueryTooLargeError */
 async function newestOfEach(session: Session, query: PageQuery, search: Search): Promise<Map<string, Newest>> {
   const series = new Map<string, Newest>()
-  const note = (us: number, publisher: string, subtopic: string, name: string): void => {
+  const note = (ms: number, publisher: string, subtopic: string, name: string): void => {
     const key = seriesKey(publisher, subtopic, name)
     const known = series.get(key)
     if (known !== undefined) {
-      if (us > known.us) known.us = us
+      if (ms > known.ms) known.ms = ms
       return
     }
     if (series.size === groupsMax) throw tooManyGroups('series')
-    series.set(key, { us, key, tags: query.format === senmlFormat ? { publisher, subtopic, name } : { publisher, subtopic } })
+    series.set(key, { ms, key, tags: query.format === senmlFormat ? { publisher, subtopic, name } : { publisher, subtopic } })
   }
 
   async function look(span: Span): Promise<void> {
     for await (const lines of session.query(selectNewest(session.bucket, query, search, span))) {
       for (const line of lines) {
         const { publisher, subtopic, name } = tagsOfLine(line)
-        note(microsecondOfLine(line), publisher, subtopic, name)
+        note(millisecondOfLine(line), publisher, subtopic, name)
       }
     }
   }
@@ -89,15 +93,15 @@ async function newestOfEach(session: Session, query: PageQuery, search: Search):
   const { whole, before, behind } = boundsOf(query)
   const borders = [before, behind].filter(border => border !== undefined)
   for await (const rows of rowsIn(session, query, borders))
-    for (const row of rows) note(microsecondOf(timeNsOf(row)), row.publisher, row.subtopic, row.kind === 'senml' ? row.name : '')
+    for (const row of rows) note(millisecondOf(timeNsOf(row)), row.publisher, row.subtopic, row.kind === 'senml' ? row.name : '')
   if (search.mixesTypes) {
     const shards = await session.shards()
     for (let rest = whole; !isEmpty(rest); ) {
-      const us = await firstIn(session, query, search, rest, 'desc')
-      if (us === undefined) break
-      const shard = within(fromOn(rest, us, 'desc'), shards.at(us))
+      const ms = await firstIn(session, query, search, rest, 'desc')
+      if (ms === undefined) break
+      const shard = within(fromOn(rest, ms, 'desc'), shards.at(ms))
       await look(shard)
-      rest = behindOf(rest, shard.startUs, 'desc')
+      rest = behindOf(rest, shard.startMs, 'desc')
     }
   } else if (!isEmpty(whole)) await look(whole)
   return series
@@ -107,25 +111,25 @@ function seriesKey(publisher: string, subtopic: string, name: string): string {
   return JSON.stringify([publisher, subtopic, name])
 }
 
-/** The newest row of each of these series, whose microsecond is known. */
+/** The newest row of each of these series, whose millisecond is known. */
 async function rowsOfSeries(session: Session, query: PageQuery, shown: readonly Newest[]): Promise<Row[]> {
-  const series = Map.groupBy(shown, ({ us }) => us)
+  const series = Map.groupBy(shown, ({ ms }) => ms)
   const rangesOf = (times: readonly number[]): RowRange[] =>
-    [...new Set(times)].flatMap(us => {
-      const sameMicrosecond = series.get(us)!
-      if (sameMicrosecond.length > singlyMax) return [microsecond(us)]
-      return sameMicrosecond.map(({ tags }): RowRange => ({ ...microsecond(us), tags }))
+    [...new Set(times)].flatMap(ms => {
+      const sameMillisecond = series.get(ms)!
+      if (sameMillisecond.length > singlyMax) return [millisecond(ms)]
+      return sameMillisecond.map(({ tags }): RowRange => ({ ...millisecond(ms), tags }))
     })
-  const wanted = new Map(shown.map(({ key, us }) => [key, us]))
+  const wanted = new Map(shown.map(({ key, ms }) => [key, ms]))
   const newest = new Map<string, Row>()
-  const times = shown.map(({ us }) => us)
+  const times = shown.map(({ ms }) => ms)
   const pieces = shown.length > singlyMax ? rowsAround(session, query, times, rangesOf) : rowsIn(session, query, rangesOf(times))
   const order = rowOrder('desc')
   for await (const rows of pieces) {
     for (const row of rows) {
       const key = seriesKey(row.publisher, row.subtopic, row.kind === 'senml' ? row.name : '')
       const known = newest.get(key)
-      if (wanted.get(key) === microsecondOf(timeNsOf(row)) && (known === undefined || order(row, known) < 0)) newest.set(key, row)
+      if (wanted.get(key) === millisecondOf(timeNsOf(row)) && (known === undefined || order(row, known) < 0)) newest.set(key, row)
     }
   }
   return [...newest.values()]
@@ -142,56 +146,88 @@ const storeAggregates: Readonly<Record<Aggregation, readonly StoreAggregate[]>> 
   last: [],
 }
 
-type Sums = Omit<Bucket, 'count' | 'value'> & { count: number; sum: number; min: number; max: number }
+type BucketOf = Omit<Bucket, 'count' | 'value'>
+type Sums = BucketOf & { count: number; sum: number; min: number; max: number }
 
 /** @param finder for the field `value` */
 export async function bucketsOf(session: Session, query: AggregateQuery, finder: Finder): Promise<Grouped<Bucket>> {
-  const { whole } = boundsOf(query)
-  if (isEmpty(whole)) return { groups: [], total: 0 }
+  const bounds = boundsOf(query)
   const { aggregation, offset, limit } = query
-  const sums = await sumsOf(session, query, finder, whole, ['count', ...storeAggregates[aggregation]])
+  const sums = await sumsOf(session, query, finder, bounds, ['count', ...storeAggregates[aggregation]])
   const ordered = [...sums.values()].map(one => bucketOf(one, aggregation)).sort(bucketOrder(query.direction))
   let shown = ordered.slice(offset, offset + limit)
-  if (aggregation === 'first' || aggregation === 'last') shown = await withEnds(session, query, finder, whole, shown, aggregation)
-  if (aggregation === 'avg' || aggregation === 'sum') shown = await withoutOverflow(session, query, whole, shown)
-  if (aggregation === 'avg') shown = await withinBounds(session, query, finder, whole, shown)
+  if (aggregation === 'first' || aggregation === 'last') shown = await withEnds(session, query, finder, bounds, shown, aggregation)
+  if (aggregation === 'avg' || aggregation === 'sum') shown = await withoutOverflow(session, query, bounds.all, shown)
+  if (aggregation === 'avg') shown = await withinBounds(session, query, finder, bounds, shown)
   return { groups: shown, total: ordered.length }
 }
 
-/** By `bucketKey`. */
+/**
+ * By `bucketKey`. The storage computes whole milliseconds; numbers of those that are only in part between `from` and `to` are added here.
+ *
+ * @param part of the time of the query
+ */
 async function sumsOf(
   session: Session,
   query: AggregateQuery,
   finder: Finder,
-  span: Span,
+  bounds: Bounds,
   aggregates: readonly StoreAggregate[],
+  part = bounds.all,
 ): Promise<Map<string, Sums>> {
   const { intervalUs } = query
   const sums = new Map<string, Sums>()
-  for await (const lines of session.query(selectBuckets(session.bucket, query, finder, span, { intervalUs, aggregates }))) {
-    for (const line of lines) add(sums, line, query)
+  const whole = within(bounds.whole, part)
+  if (!isEmpty(whole)) {
+    for await (const lines of session.query(selectBuckets(session.bucket, query, finder, whole, { intervalUs, aggregates }))) {
+      for (const line of lines) addLine(sums, line, query)
+    }
+  }
+  for await (const rows of rowsIn(session, query, bordersIn(bounds, part))) {
+    for (const row of rows) if (row.kind === 'senml' && row.value !== undefined) addNumber(sumsAt(sums, row, query), row.value)
   }
   return sums
 }
 
-function add(sums: Map<string, Sums>, line: Line, { channel, intervalUs }: AggregateQuery): void {
-  const { publisher, subtopic, name, unit } = tagsOfLine(line)
+/** The milliseconds at the borders that are in this part of the time. */
+function bordersIn({ before, behind }: Bounds, part: Span): Span[] {
+  return [before, behind].filter(border => border !== undefined && !isEmpty(within(border, part))) as Span[]
+}
+
+function addLine(sums: Map<string, Sums>, line: Line, query: AggregateQuery): void {
+  const { unit, ...tags } = tagsOfLine(line)
   // The first bucket begins at the start of the range.
-  const timeUs = Math.floor(microsecondOfLine(line) / intervalUs) * intervalUs
-  const of = { channel, publisher, subtopic, name, unit: unit === '' ? undefined : unit, timeUs }
-  const key = bucketKey(of)
-  let sum = sums.get(key)
-  if (sum === undefined) {
-    if (sums.size === groupsMax) throw tooManyGroups('buckets')
-    sums.set(key, (sum = { ...of, count: 0, sum: 0, min: Infinity, max: -Infinity }))
-  }
+  const sum = sumsAt(sums, { ...tags, unit: unit === '' ? undefined : unit, timeUs: millisecondOfLine(line) * 1000 }, query)
   const value = Number(cell(line, '_value'))
   const aggregate = cell(line, 'result') as StoreAggregate
   if (aggregate === 'count' || aggregate === 'sum') sum[aggregate] += value
   else sum[aggregate] = Math[aggregate](sum[aggregate], value)
 }
 
-function bucketKey({ timeUs, publisher, subtopic, name, unit }: Omit<Bucket, 'count' | 'value'>): string {
+function addNumber(sum: Sums, value: number): void {
+  sum.count++
+  sum.sum += value
+  sum.min = Math.min(sum.min, value)
+  sum.max = Math.max(sum.max, value)
+}
+
+/** The sums of the bucket at this time. */
+function sumsAt(
+  sums: Map<string, Sums>,
+  { publisher, subtopic, name, unit, timeUs }: Omit<BucketOf, 'channel'>,
+  { channel, intervalUs }: AggregateQuery,
+): Sums {
+  const of = { channel, publisher, subtopic, name, unit, timeUs: Math.floor(timeUs / intervalUs) * intervalUs }
+  const key = bucketKey(of)
+  let sum = sums.get(key)
+  if (sum === undefined) {
+    if (sums.size === groupsMax) throw tooManyGroups('buckets')
+    sums.set(key, (sum = { ...of, count: 0, sum: 0, min: Infinity, max: -Infinity }))
+  }
+  return sum
+}
+
+function bucketKey({ timeUs, publisher, subtopic, name, unit }: Omit<BucketOf, 'channel'>): string {
   return JSON.stringify([timeUs, publisher, subtopic, name, unit ?? ''])
 }
 
@@ -205,22 +241,22 @@ async function withinBounds(
   session: Session,
   query: AggregateQuery,
   finder: Finder,
-  whole: Span,
+  bounds: Bounds,
   means: readonly Bucket[],
 ): Promise<Bucket[]> {
   if (means.length === 0) return []
-  const times = means.map(({ timeUs }) => timeUs)
-  const span = within(whole, { startUs: Math.min(...times), endUs: Math.max(...times) + query.intervalUs })
-  const bounds = await sumsOf(session, query, finder, span, ['min', 'max'])
+  const spans = means.map(mean => spanOf(mean, query))
+  const part = { startMs: Math.min(...spans.map(({ startMs }) => startMs)), endMs: Math.max(...spans.map(({ endMs }) => endMs)) }
+  const limits = await sumsOf(session, query, finder, bounds, ['min', 'max'], part)
   return means.map(mean => {
-    const { min = -Infinity, max = Infinity } = bounds.get(bucketKey(mean)) ?? {}
+    const { min = -Infinity, max = Infinity } = limits.get(bucketKey(mean)) ?? {}
     return { ...mean, value: Math.max(min, Math.min(max, mean.value)) }
   })
 }
 
 /** The storage adds up doubles one by one. Where that overflowed, the numbers are added up here. */
-async function withoutOverflow(session: Session, query: AggregateQuery, whole: Span, buckets: readonly Bucket[]): Promise<Bucket[]> {
-  const ranges = buckets.filter(({ value }) => !Number.isFinite(value)).map(bucket => rangeOf(bucket, query, whole))
+async function withoutOverflow(session: Session, query: AggregateQuery, all: Span, buckets: readonly Bucket[]): Promise<Bucket[]> {
+  const ranges = buckets.filter(({ value }) => !Number.isFinite(value)).map(bucket => rangeOf(bucket, within(spanOf(bucket, query), all)))
   if (ranges.length === 0) return [...buckets]
   async function* rows(): AsyncGenerator<Row> {
     for await (const some of rowsIn(session, query, ranges)) yield* some
@@ -230,32 +266,35 @@ async function withoutOverflow(session: Session, query: AggregateQuery, whole: S
   return buckets.map(bucket => ({ ...bucket, value: values.get(bucketKey(bucket)) ?? bucket.value }))
 }
 
-/** The rows of a bucket. */
-function rangeOf({ publisher, subtopic, name, unit = '', timeUs }: Bucket, { intervalUs }: AggregateQuery, whole: Span): RowRange {
-  return { ...within(whole, { startUs: timeUs, endUs: timeUs + intervalUs }), tags: { publisher, subtopic, name, unit } }
+/** The time of a bucket. Intervals are whole seconds. */
+function spanOf({ timeUs }: Bucket, { intervalUs }: AggregateQuery): Span {
+  return { startMs: timeUs / 1000, endMs: (timeUs + intervalUs) / 1000 }
 }
 
-/** Number of ends in one query. */
-const endsMax = 100
+/** The rows of a bucket's series in a span. */
+function rangeOf({ publisher, subtopic, name, unit = '' }: Bucket, span: Span): RowRange {
+  return { ...span, tags: { publisher, subtopic, name, unit } }
+}
 
 /**
- * Replaces the values of these buckets by their first or last number. The storage returns the nanosecond of a point, whose last three digits do not
- * give the order within a microsecond: only the rows of that microsecond do.
+ * Replaces the values of these buckets by their first or last number. The time of a point does not give the order within its millisecond: only the rows
+ * of that millisecond do.
  */
 async function withEnds(
   session: Session,
   query: AggregateQuery,
   finder: Finder,
-  whole: Span,
+  bounds: Bounds,
   buckets: readonly Bucket[],
   end: 'first' | 'last',
 ): Promise<Bucket[]> {
-  const ranges: RowRange[] = []
-  for (let at = 0; at < buckets.length; at += endsMax) {
-    const asked = buckets.slice(at, at + endsMax).map(bucket => rangeOf(bucket, query, whole))
+  const ranges = buckets.flatMap(bucket => bordersIn(bounds, spanOf(bucket, query)).map(border => rangeOf(bucket, border)))
+  const wholes = buckets.map(bucket => rangeOf(bucket, within(spanOf(bucket, query), bounds.whole))).filter(range => !isEmpty(range))
+  for (let at = 0; at < wholes.length; at += rangesMax) {
+    const asked = wholes.slice(at, at + rangesMax)
     for await (const lines of session.query(selectEnds(session.bucket, query, finder, asked, end))) {
       for (const line of lines) {
-        ranges.push({ ...microsecond(microsecondOfLine(line)), tags: asked[Number(cell(line, 'result'))]!.tags! })
+        ranges.push({ ...millisecond(millisecondOfLine(line)), tags: asked[Number(cell(line, 'result'))]!.tags! })
       }
     }
   }
@@ -275,21 +314,25 @@ async function withEnds(
 /** The formats with rows, and their most recent subtopics. */
 export async function findFormats(session: Session, query: FormatsQuery): Promise<FoundFormat[]> {
   const { rowsMax, fromUs } = query
-  const found = await newestOfSubtopics(session, query, fromUs)
+  const found = await newestOfSubtopics(session, query)
   return await formatsOf(found.keys(), query, async filter => {
-    const lastUs = found.get(filter.format) ?? new Map<string, number>()
-    if (lastUs.size === 0) return { lastUs, hasMore: false }
+    const lastMs = found.get(filter.format)
+    if (lastMs === undefined) return { lastUs: new Map(), hasMore: false }
     const page = { ...filter, direction: 'desc', offset: rowsMax - 1, limit: 1, after: undefined } as const
     const [last] = await readPage(session, page)
-    if (last === undefined) return { lastUs, hasMore: false }
-    const reachedUs = microsecondOf(timeNsOf(last))
-    return { lastUs: new Map([...lastUs].filter(([, us]) => us >= reachedUs)), hasMore: true }
+    const reachedUs = last === undefined ? fromUs : Number(unitsDown(timeNsOf(last), 1000n))
+    const recent = mostRecent(lastMs, query, msOf(reachedUs))
+    const lastUs = await exactTimes(session, filter, recent)
+    return {
+      lastUs: new Map([...lastUs].filter(([, us]) => us >= reachedUs)),
+      hasMore: last !== undefined || recent.size < lastMs.size,
+    }
   })
 }
 
-/** By format and subtopic. @throws QueryTooLargeError */
-async function newestOfSubtopics(session: Session, query: FormatsQuery, fromUs: number): Promise<Map<string, Map<string, number>>> {
-  const { all } = boundsOf({ format: senmlFormat, fromNs: BigInt(fromUs) * 1000n, toNs: undefined })
+/** By format and subtopic, the millisecond of the newest row. @throws QueryTooLargeError */
+async function newestOfSubtopics(session: Session, query: FormatsQuery): Promise<Map<string, Map<string, number>>> {
+  const { all } = boundsOf({ fromNs: BigInt(query.fromUs) * 1000n, toNs: undefined })
   const newest = new Map<string, Map<string, number>>()
   const enter = openGroupLimit('subtopics')
   for await (const lines of session.query(selectSubtopics(session.bucket, query, all))) {
@@ -298,11 +341,38 @@ async function newestOfSubtopics(session: Session, query: FormatsQuery, fromUs: 
       enter(subtopic.length)
       const format = formatOf(cell(line, '_measurement')!, subtopic)
       if (format === undefined) continue
-      const lastUs = newest.get(format) ?? new Map<string, number>()
-      newest.set(format, lastUs.set(subtopic, microsecondOfLine(line)))
+      const lastMs = newest.get(format) ?? new Map<string, number>()
+      newest.set(format, lastMs.set(subtopic, millisecondOfLine(line)))
     }
   }
   return newest
+}
+
+/** Those of the subtopics that may be in the answer: the newest, and all whose time is as recent as that of the last of them. */
+function mostRecent(lastMs: ReadonlyMap<string, number>, { subtopicsMax, fromUs }: FormatsQuery, reachedMs: number): Map<string, number> {
+  const reached = [...lastMs].filter(([, ms]) => ms >= reachedMs)
+  const times = reached.map(([, ms]) => ms).sort((one, other) => other - one)
+  const leastMs = times[subtopicsMax - 1] ?? reachedMs
+  // Rows of the millisecond of `fromUs` may be older than that.
+  return new Map(reached.filter(([, ms]) => ms >= leastMs || ms * 1000 < fromUs))
+}
+
+/** The exact time of the newest row of each subtopic, whose millisecond is known: microseconds. */
+async function exactTimes(session: Session, filter: Filter, lastMs: ReadonlyMap<string, number>): Promise<Map<string, number>> {
+  const lastUs = new Map<string, number>()
+  const times = [...new Set(lastMs.values())]
+  for (let at = 0; at < times.length; at += rangesMax) {
+    const spans = times.slice(at, at + rangesMax).map(millisecond)
+    for await (const lines of session.query(selectIndexes(session.bucket, filter, spans))) {
+      for (const line of lines) {
+        const { subtopic } = tagsOfLine(line)
+        const ms = millisecondOfLine(line)
+        const us = ms * 1000 + restUsOf(Number(cell(line, '_value')))
+        if (lastMs.get(subtopic) === ms && us > (lastUs.get(subtopic) ?? -Infinity)) lastUs.set(subtopic, us)
+      }
+    }
+  }
+  return lastUs
 }
 
 /**

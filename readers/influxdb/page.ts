@@ -1,4 +1,4 @@
-// Reads a page: first finds where its rows are, window by window, by one field of each point; then reads whole microseconds of rows, and sorts them.
+// Reads a page: first finds where its rows are, window by window, by one field of each point; then reads whole milliseconds of rows, and sorts them.
 
 import { cell, type Row as Line, nsOf } from '../../sinks/influxdb/connection.ts'
 import { matcherOf } from '../matching.ts'
@@ -19,7 +19,7 @@ import {
   selectSeries,
   selectTimes,
 } from './select.ts'
-import { behind, boundsOf, fromOn, microsecond, microsecondOf, type Span, type Walk, walk, walkLooking } from './windows.ts'
+import { behind, boundsOf, fromOn, millisecond, millisecondOf, type Span, type Walk, walk, walkLooking } from './windows.ts'
 
 /** The rows of a page, in order. */
 export async function readPage(session: Session, query: PageQuery): Promise<Row[]> {
@@ -28,35 +28,35 @@ export async function readPage(session: Session, query: PageQuery): Promise<Row[
   if (query.after !== undefined) return await pageBehind(session, query, query.after, search)
   const { direction, limit, offset } = query
   const bounds = boundsOf(query)
-  // The microsecond of `from` or `to` at which the page begins: only some of its documents belong to the page.
+  // The millisecond of `from` or `to` at which the page begins: only some of its rows belong to the page.
   const lead = direction === 'desc' ? bounds.behind : bounds.before
   const first = lead === undefined ? [] : await firstRows(rowsIn(session, query, [lead]), direction, offset + limit)
   const page = first.slice(offset, offset + limit)
   const [passed, missing] = [Math.max(0, offset - first.length), limit - page.length]
   if (missing === 0) return page
-  const span = lead === undefined ? bounds.all : behind(bounds.all, lead.startUs, direction)
+  const span = lead === undefined ? bounds.all : behind(bounds.all, lead.startMs, direction)
   if (!search.isExact) return [...page, ...(await findRows(session, query, search, span, { passed, limit: missing }))]
   const times = await findTimes(session, query, search, span, passed + missing)
   if (times.length <= passed) return page
-  // The order within a microsecond is that of positions, which only the rows have.
+  // The order within a millisecond is that of exact times and positions, which only the rows have.
   const begin = times.indexOf(times[passed]!)
   const needed = passed - begin + missing
   const pieces = rowsAt(session, query, search, times.slice(begin, passed + missing))
   return [...page, ...(await firstRows(pieces, direction, needed)).slice(passed - begin)]
 }
 
-/** The rows after a key. Reads the key's microsecond as a whole, and keeps the rows in it that come after the key. */
+/** The rows after a key. Reads the key's millisecond as a whole, and keeps the rows in it that come after the key. */
 async function pageBehind(session: Session, query: PageQuery, after: RowKey, search: Search): Promise<Row[]> {
   const { direction, limit } = query
-  const us = microsecondOf(after.timeNs)
+  const ms = millisecondOf(after.timeNs)
   const isPage = (row: Row): boolean => isBehind(keyOf(row), after, direction)
-  const span = fromOn(boundsOf(query).all, us, direction)
+  const span = fromOn(boundsOf(query).all, ms, direction)
   if (!search.isExact) return await findRows(session, query, search, span, { passed: 0, limit }, isPage)
-  const times = await findTimes(session, query, search, behind(span, us, direction), limit)
-  return await firstRows(rowsAt(session, query, search, [us, ...times]), direction, limit, isPage)
+  const times = await findTimes(session, query, search, behind(span, ms, direction), limit)
+  return await firstRows(rowsAt(session, query, search, [ms, ...times]), direction, limit, isPage)
 }
 
-/** The microseconds of the first rows in the direction, one for each row. */
+/** The milliseconds of the first rows in the direction, one for each row. */
 async function findTimes(session: Session, query: PageQuery, search: Search, span: Span, wanted: number): Promise<number[]> {
   const { direction, after } = query
   const begun = await walkOf(session, query, search, { span, direction, wanted })
@@ -122,9 +122,9 @@ export async function walkOf(
     span,
     direction,
     wanted,
-    widthUs: session.densities.widthUs(filter, wanted),
+    widthMs: session.densities.widthMs(filter, wanted),
     beginsAtRows: false,
-    ...(shards === undefined ? {} : { cell: us => shards.at(us) }),
+    ...(shards === undefined ? {} : { cell: ms => shards.at(ms) }),
     first: rest => firstIn(session, filter, search, rest, direction),
   }
 }
@@ -161,7 +161,7 @@ export async function countRows(session: Session, filter: Filter, max: number): 
 }
 
 /** Ranges in one query: the server takes half a second to plan a thousand. */
-const rangesMax = 100
+export const rangesMax = 100
 /** Up to this many points for each one that was found, all points are read: reading one by itself costs as much as reading a hundred together. */
 const passedMax = 50
 const passedAnywayMax = 1_000
@@ -170,9 +170,9 @@ const togetherMax = 1_000
 /** Approximate bytes of the points in one answer. A larger answer is aborted, and requested in two parts. */
 const weightMax = 16_000_000
 
-/** The microsecond of a line's point. */
-export function microsecondOfLine(line: Line): number {
-  return microsecondOf(nsOf(cell(line, '_time')!))
+/** The millisecond of a line's point. */
+export function millisecondOfLine(line: Line): number {
+  return millisecondOf(nsOf(cell(line, '_time')!))
 }
 
 /** Tags that the series does not have are empty: documents have neither name nor unit. */
@@ -181,7 +181,7 @@ export function tagsOfLine(line: Line): Required<SeriesTags> {
   return { publisher: tag('publisher'), subtopic: tag('subtopic'), name: tag('name'), unit: tag('unit') }
 }
 
-/** The microsecond of the first point in the direction; undefined if there is none. */
+/** The millisecond of the first point in the direction; undefined if there is none. */
 export async function firstIn(
   session: Session,
   filter: Filter,
@@ -191,12 +191,12 @@ export async function firstIn(
 ): Promise<number | undefined> {
   const finder = search.mixesTypes ? everyPoint : search.finders[0]!
   for await (const lines of session.query(selectFirst(session.bucket, filter, finder, span, direction))) {
-    for (const line of lines) return microsecondOfLine(line)
+    for (const line of lines) return millisecondOfLine(line)
   }
   return undefined
 }
 
-/** The microseconds of the first `limit` points in the direction, in its order; fewer only if there are no more. */
+/** The milliseconds of the first `limit` points in the direction, in its order; fewer only if there are no more. */
 export async function timesIn(
   session: Session,
   filter: Filter,
@@ -206,7 +206,7 @@ export async function timesIn(
 ): Promise<number[]> {
   const times: number[] = []
   for await (const lines of session.query(selectTimes(session.bucket, filter, finders, span, { direction, limit }))) {
-    for (const line of lines) times.push(microsecondOfLine(line))
+    for (const line of lines) times.push(millisecondOfLine(line))
   }
   times.sort(direction === 'desc' ? (one, other) => other - one : (one, other) => one - other)
   return times.slice(0, limit)
@@ -222,7 +222,7 @@ export async function countIn(session: Session, filter: Filter, { finders }: Pic
 }
 
 /**
- * Returns the rows in these microseconds, in pieces and in any order.
+ * Returns the rows in these milliseconds, in pieces and in any order.
  *
  * @param times ordered, in either direction
  */
@@ -244,13 +244,13 @@ export async function* rowsAround(
   for (const some of together(times)) {
     const all = await countIn(session, filter, { finders: [everyPoint] }, extentOf(some))
     const ranges = areFew(some.length, all) ? await rangesOfTimes(some) : undefined
-    // The last microsecond may have more points than were found.
+    // The last millisecond may have more points than were found.
     const isSparse = ranges !== undefined && areFew(ranges.length, all)
     yield* rowsIn(session, filter, isSparse ? ranges : await stretchesOf(session, filter, some))
   }
 }
 
-/** Divides the times between microseconds. */
+/** Divides the times between milliseconds. */
 function* together(times: readonly number[]): Generator<readonly number[]> {
   for (let start = 0, end = 0; start < times.length; start = end) {
     end = Math.min(start + togetherMax, times.length)
@@ -260,7 +260,7 @@ function* together(times: readonly number[]): Generator<readonly number[]> {
 }
 
 /**
- * Returns the rows of the filter in these ranges, in pieces that fit into memory, and in any order. No microsecond may be in two ranges, unless
+ * Returns the rows of the filter in these ranges, in pieces that fit into memory, and in any order. No millisecond may be in two ranges, unless
  * these have different tags.
  */
 export async function* rowsIn(session: Session, filter: Filter, ranges: readonly RowRange[]): AsyncGenerator<Row[]> {
@@ -303,7 +303,7 @@ async function readRows(
 /** From the first to the last of the times. */
 export function extentOf(times: readonly number[]): Span {
   const [one, other] = [times[0]!, times.at(-1)!]
-  return { startUs: Math.min(one, other), endUs: Math.max(one, other) + 1 }
+  return { startMs: Math.min(one, other), endMs: Math.max(one, other) + 1 }
 }
 
 /** True if what was found is a small part of all points. */
@@ -318,7 +318,7 @@ async function rangesOf(session: Session, filter: Filter, search: Search, times:
   for (const span of search.mixesTypes ? await stretchesOf(session, filter, times) : [extentOf(times)]) {
     for await (const lines of session.query(selectSeries(session.bucket, filter, search.finders, span))) {
       for (const line of lines) {
-        const range = { ...microsecond(microsecondOfLine(line)), tags: tagsOfLine(line) }
+        const range = { ...millisecond(millisecondOfLine(line)), tags: tagsOfLine(line) }
         ranges.set(JSON.stringify(range), range)
       }
     }
@@ -333,10 +333,10 @@ async function stretchesOf(session: Session, { format }: Filter, times: readonly
   const stretches: Span[] = []
   let shard: Span | undefined
   let first = 0
-  for (const [at, us] of times.entries()) {
-    if (shard !== undefined && us >= shard.startUs && us < shard.endUs) continue
+  for (const [at, ms] of times.entries()) {
+    if (shard !== undefined && ms >= shard.startMs && ms < shard.endMs) continue
     if (at > 0) stretches.push(extentOf(times.slice(first, at)))
-    shard = shards.at(us)
+    shard = shards.at(ms)
     first = at
   }
   return [...stretches, extentOf(times.slice(first))]

@@ -81,8 +81,8 @@ function readError(error: unknown): unknown {
 
 /** The division of a bucket by time. */
 export interface Shards {
-  /** The shard that contains this microsecond. */
-  at(us: number): Span
+  /** The shard that contains this millisecond. */
+  at(ms: number): Span
 }
 
 interface Bucket {
@@ -93,7 +93,7 @@ interface Bucket {
 /** InfluxDB's default for buckets without retention. */
 const usualSeconds = 7 * 86_400
 /** The year 1, from which the server counts shards. */
-const yearOneUs = -62_135_596_800_000_000n
+const yearOneMs = -62_135_596_800_000n
 
 /** The shards of the connection's bucket, by its current shard duration. */
 export async function shardsOf(connection: Connection, signal: AbortSignal): Promise<Shards> {
@@ -102,12 +102,12 @@ export async function shardsOf(connection: Connection, signal: AbortSignal): Pro
 
 /** @param seconds duration of a shard */
 export function shardsOfLength(seconds: number): Shards {
-  const lengthUs = seconds * 1_000_000
-  const firstUs = Number(yearOneUs % BigInt(lengthUs))
+  const lengthMs = seconds * 1000
+  const firstMs = Number(yearOneMs % BigInt(lengthMs))
   return {
-    at(us) {
-      const startUs = Math.floor((us - firstUs) / lengthUs) * lengthUs + firstUs
-      return { startUs, endUs: startUs + lengthUs }
+    at(ms) {
+      const startMs = Math.floor((ms - firstMs) / lengthMs) * lengthMs + firstMs
+      return { startMs, endMs: startMs + lengthMs }
     },
   }
 }

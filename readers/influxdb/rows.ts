@@ -11,10 +11,11 @@ import {
   typeOf,
   unescaped,
 } from '../../sinks/influxdb/connection.ts'
+import { ordinalOf, restUsOf } from '../../sinks/influxdb/points.ts'
 import { unflatten } from '../../transformers/json/unflatten.ts'
 import { compareKeys, type Direction, type DocumentRow, type Filter, keyOf, type Row, type SenmlRow, senmlFormat } from '../reader.ts'
 import type { RowResult } from './select.ts'
-import { microsecondOf } from './windows.ts'
+import { millisecondOf } from './windows.ts'
 
 type FieldValue = string | number | boolean | bigint
 
@@ -123,8 +124,12 @@ function valueOf(line: Line): FieldValue {
 }
 
 function originOf({ publisher, subtopic, fields }: Point, channel: string) {
-  const index = Number(fields.get('/index'))
-  return { channel, subtopic, publisher, position: fields.get('/position') as bigint, index }
+  return { channel, subtopic, publisher, position: fields.get('/position') as bigint, index: ordinalOf(Number(fields.get('/index'))) }
+}
+
+/** The exact time of a point, in microseconds. */
+function timeUsOf({ time, fields }: Point): number {
+  return millisecondOf(nsOf(time)) * 1000 + restUsOf(Number(fields.get('/index')))
 }
 
 function recordOf(point: Point, channel: string): SenmlRow {
@@ -136,7 +141,7 @@ function recordOf(point: Point, channel: string): SenmlRow {
     protocol: textOf(fields.get('protocol')) ?? '',
     name: point.name,
     unit: point.unit === '' ? undefined : point.unit,
-    timeUs: microsecondOf(nsOf(point.time)),
+    timeUs: timeUsOf(point),
     value: numberOf(fields.get('value')),
     stringValue: textOf(fields.get('stringValue')),
     boolValue: fields.get('boolValue') as boolean | undefined,
@@ -161,7 +166,7 @@ function documentOf(point: Point, channel: string): DocumentRow {
     kind: 'document',
     ...originOf(point, channel),
     protocol: textOf(point.fields.get('/protocol')) ?? '',
-    createdNs: typeof created === 'bigint' ? created : BigInt(microsecondOf(nsOf(point.time))) * 1000n,
+    createdNs: typeof created === 'bigint' ? created : BigInt(timeUsOf(point)) * 1000n,
     payloadText: payloadText(keys, values),
   }
 }

@@ -8,7 +8,7 @@ import { exactText, fluxFrom, fluxOf, fluxText, fluxWhere, type Range } from '..
 import { physicalName } from '../../sinks/influxdb/encode.ts'
 import { doubleOf } from '../answers/payload-json.ts'
 import { type Comparator, type Direction, type Filter, type PayloadFilter, senmlFormat } from '../reader.ts'
-import { microsecond, type Span } from './windows.ts'
+import { millisecond, nsPerMs, type Span } from './windows.ts'
 
 /** Ids have 36 characters, so no channel has this one. */
 const noChannel = '-'
@@ -29,8 +29,8 @@ export interface RowRange extends Span {
 }
 
 /** The range, or its part, in nanoseconds. */
-export function nanosecondsOf({ startUs, endUs, part }: RowRange): Required<Range> {
-  return part ?? { startNs: BigInt(startUs) * 1000n, stopNs: BigInt(endUs) * 1000n }
+export function nanosecondsOf({ startMs, endMs, part }: RowRange): Required<Range> {
+  return part ?? { startNs: BigInt(startMs) * nsPerMs, stopNs: BigInt(endMs) * nsPerMs }
 }
 
 /** The measurement that holds the rows of a format. */
@@ -74,7 +74,7 @@ function endOf({ rowFilter }: Finder, end: 'first' | 'last'): string {
 
 /** Returns no row, but fails if the bucket is missing or may not be read. */
 export function selectNothing(bucket: string): string {
-  return `${pointsOf(bucket, { channel: noChannel, format: senmlFormat }, microsecond(0))} |> limit(n: 1)`
+  return `${pointsOf(bucket, { channel: noChannel, format: senmlFormat }, millisecond(0))} |> limit(n: 1)`
 }
 
 /** The time of the first point in the direction that may match. */
@@ -100,6 +100,12 @@ export function selectTimes(
 /** The times and series of all points. */
 export function selectSeries(bucket: string, filter: Filter, finders: readonly Finder[], span: Span): string {
   return yields(finders.map(finder => `${found(bucket, filter, finder, span)} |> keep(columns: ["_time", ${seriesColumns}])`))
+}
+
+/** The field `/index`, which has the exact time, of all points in the spans, with their subtopics. */
+export function selectIndexes(bucket: string, filter: Filter, spans: readonly Span[]): string {
+  const indexes = ` |> filter(fn: (r) => r._field == "/index") |> keep(columns: ["_time", "_value", "subtopic"])`
+  return yields(spans.map(span => pointsOf(bucket, filter, span) + indexes))
 }
 
 /** The number of points. */

@@ -8,6 +8,7 @@ import { packedPosition } from '../sink.ts'
 import { type Connection, cell, columnIndex, type FluxTableMetaData, fluxFrom, fluxWhere, ownColumns, type Row } from './connection.ts'
 import { physicalName } from './encode.ts'
 import type { SinkOptions } from './options.ts'
+import { msOf, ordinalOf } from './points.ts'
 import { readLogs, replayedOffsets } from './registry.ts'
 
 const bothFields = ' |> filter(fn: (r) => r._field == "/index" or r._field == "/position")'
@@ -17,7 +18,7 @@ const pivotedColumns = 7
 /** @param connection the caller closes it */
 export function openAudit(connection: Connection, _options: SinkOptions): StoreAudit {
   async function scan(add: AddRow): Promise<void> {
-    const pairs = pairedRows((position, index) => add(BigInt(position), Number(index)))
+    const pairs = pairedRows((position, index) => add(BigInt(position), ordinalOf(Number(index))))
     for await (const rows of connection.query(fluxFrom(connection.bucket) + bothFields)) for (const row of rows) pairs.add(row)
     for (const tags of pairs.finish()) await scanSeries(tags, add)
   }
@@ -30,7 +31,7 @@ export function openAudit(connection: Connection, _options: SinkOptions): StoreA
         const [position, index] = [cell(row, '/position'), cell(row, '/index')]
         // Another series may have these tags and further ones.
         const isIt = Object.keys(tags).length === row.tableMeta.columns.length - pivotedColumns
-        if (isIt && position && index) add(BigInt(position), Number(index))
+        if (isIt && position && index) add(BigInt(position), ordinalOf(Number(index)))
       }
     }
   }
@@ -41,7 +42,7 @@ export function openAudit(connection: Connection, _options: SinkOptions): StoreA
     replayed: (log, partition, from, to) => replayedOffsets(connection, log, partition, from, to),
 
     async rowsOf(log, partition, offset, { channel, format, earliestUs, latestUs }: Whereabouts) {
-      const range = { startNs: BigInt(earliestUs) * 1000n, stopNs: BigInt(latestUs) * 1000n + 1000n }
+      const range = { startNs: BigInt(msOf(earliestUs)) * 1_000_000n, stopNs: BigInt(msOf(latestUs) + 1) * 1_000_000n }
       const measurement = format === senmlFormat ? senmlFormat : physicalName(format)
       const where = fluxWhere({ _measurement: measurement, channel, _field: '/position' })
       const isIt = ` |> filter(fn: (r) => r._value == ${packedPosition(log, partition, offset)})`

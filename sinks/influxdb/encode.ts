@@ -6,7 +6,8 @@ import { physicalName as nameOf, type WantedFormat } from '../formats.ts'
 import { type KeyedBatch, keyedBatch } from '../keyed-sink.ts'
 import type { LogNumbers } from '../sink.ts'
 import { type Fault, faults, seriesBytesMax, stringBytesMax } from './errors.ts'
-import { type EncodedLines, type LineBytes, LineWriter, part, timeIsKept } from './line-protocol.ts'
+import { type LineBytes, LineWriter, part } from './line-protocol.ts'
+import { type EncodedLines, indexField, msOf, timeIsKept } from './points.ts'
 
 /** A JSON format of the batch, and the messages that use it. */
 interface EncodedFormat extends WantedFormat {
@@ -99,7 +100,7 @@ function writeRecord(records: RecordColumns, at: number, nth: number, writer: Li
   if (isTooLong(line.at - writer.start, 'stringValue'.length)) return faults.series()
   if (!timeIsKept(records.timeUs[at]!)) return faults.time()
   line.put(parts.index)
-  line.integer(records.index[at]!)
+  line.integer(indexField(records.index[at]!, records.timeUs[at]!))
   writer.positionAndProtocol()
   const fault = writeValue(records, at, line)
   if (fault !== undefined) return fault
@@ -188,9 +189,9 @@ function writeDocument(documents: DocumentColumns, at: number, nth: number, writ
   writer.publisherAndSubtopic()
   const seriesBytes = line.at - writer.start
   line.put(parts.index)
-  line.integer(documents.index[at]!)
+  line.integer(indexField(documents.index[at]!, createdUs))
   line.put(parts.created)
-  line.time(createdUs, documents.createdRestNs[at]!)
+  line.time(createdUs, documents.createdRestNs[at]!, 3)
   writer.positionAndProtocol()
   let longestKey = '/position'.length
   for (const key in payload) {
@@ -222,16 +223,16 @@ function isTooLong(seriesBytes: number, keyBytes: number): boolean {
   return seriesBytes + 4 + keyBytes > seriesBytesMax
 }
 
-// The tag `nth` is the ordinal of a row among those of its message with the same series and microsecond. Without it they would overwrite each other.
+// The tag `nth` is the ordinal of a row among those of its message with the same series and millisecond. Without it they would overwrite each other.
 
-/** Up to this many rows with the same time are compared with each other; beyond that they are counted by series. */
+/** Up to this many rows with the same millisecond are compared with each other; beyond that they are counted by series. */
 const comparedMax = 12
 
 /** For records, which are ordered by message and, within it, by time. Call `of` for each in turn, from the first. */
 class RecordOrdinals {
   readonly #records: RecordColumns
   #message = -1
-  #timeUs = Number.NaN
+  #ms = Number.NaN
   #first = 0
   #counted: Map<string, number> | undefined
 
@@ -241,9 +242,10 @@ class RecordOrdinals {
 
   of(at: number): number {
     const { message, timeUs } = this.#records
-    if (message[at] !== this.#message || timeUs[at] !== this.#timeUs) {
+    const ms = msOf(timeUs[at]!)
+    if (message[at] !== this.#message || ms !== this.#ms) {
       this.#message = message[at]!
-      this.#timeUs = timeUs[at]!
+      this.#ms = ms
       this.#first = at
       this.#counted = undefined
       return 0
@@ -280,8 +282,8 @@ class DocumentOrdinals {
   readonly #documents: DocumentColumns
   #message = -1
   #first = 0
-  /** The latest time so far, and how many documents have it. While times ascend, nothing else has to be kept. */
-  #latestUs = 0
+  /** The latest millisecond so far, and how many documents have it. While times ascend, nothing else has to be kept. */
+  #latestMs = 0
   #latest = 0
   #counted: Map<number, number> | undefined
 
@@ -291,21 +293,21 @@ class DocumentOrdinals {
 
   of(at: number): number {
     const { message, createdUs } = this.#documents
-    const us = createdUs[at]!
+    const ms = msOf(createdUs[at]!)
     if (message[at] !== this.#message) {
       this.#message = message[at]!
       this.#first = at
-      this.#latestUs = us
+      this.#latestMs = ms
       this.#latest = 1
       this.#counted = undefined
       return 0
     }
-    if (this.#counted === undefined && us > this.#latestUs) {
-      this.#latestUs = us
+    if (this.#counted === undefined && ms > this.#latestMs) {
+      this.#latestMs = ms
       this.#latest = 1
       return 0
     }
-    if (this.#counted === undefined && us === this.#latestUs) return this.#latest++
+    if (this.#counted === undefined && ms === this.#latestMs) return this.#latest++
     return this.#count(at)
   }
 
@@ -319,8 +321,9 @@ class DocumentOrdinals {
     }
     let nth = 0
     for (let row = from; row <= at; row++) {
-      nth = counted.get(createdUs[row]!) ?? 0
-      counted.set(createdUs[row]!, nth + 1)
+      const ms = msOf(createdUs[row]!)
+      nth = counted.get(ms) ?? 0
+      counted.set(ms, nth + 1)
     }
     return nth
   }

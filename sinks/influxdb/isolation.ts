@@ -9,7 +9,7 @@
 
 import { nsOf } from './connection.ts'
 import { type Conflict, conflictOf, isAboutData, mayHold, type ResponseError } from './errors.ts'
-import { nsOfLine } from './line-protocol.ts'
+import { nsOfLine } from './points.ts'
 
 /** Indexes of lines, in ascending order. */
 export type Selection = readonly number[]

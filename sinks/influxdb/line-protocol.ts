@@ -12,6 +12,7 @@ import { type MessageColumns, Outcome, type RecordBatch, senmlFormat } from '../
 import { longIdentifiers } from '../rejections.ts'
 import type { LogNumbers, Rejection } from '../sink.ts'
 import { type Fault, faults, identifiersBytesMax, stringBytesMax } from './errors.ts'
+import { type EncodedLines, msOf, restNsOf } from './points.ts'
 
 /** Characters that have to be checked. Short texts of devices usually have none. */
 const tagMark = /[,= \\\n\r\0\ud800-\udfff]/
@@ -40,11 +41,6 @@ export function stringText(value: string): string | undefined {
   return `"${value.replaceAll(/["\\]/g, '\\$&')}"`
 }
 
-/** The time of a line written here, nanoseconds since 1970. */
-export function nsOfLine(line: string): bigint {
-  return BigInt(line.slice(line.lastIndexOf(' ') + 1))
-}
-
 // Positions and times are decimal digits of 64-bit integers, computed without a bigint for each row.
 
 const billion15 = 1_000_000_000_000_000
@@ -64,32 +60,6 @@ function positionDigits(log: number, partition: number, offset: number): { reado
   const lower = base.lower + offset
   const carry = Math.floor(lower / billion15)
   return { upper: base.upper + carry, lower: lower - carry * billion15 }
-}
-
-/**
- * The nanoseconds below the microsecond of a row, 0 to 999, which keep messages of the same series and microsecond apart. They differ for any 1,000
- * consecutive offsets of a partition; in partition 0 of the first log they are the offset mod 1000. Other logs and partitions begin at another
- * number, so that equal offsets differ too: the offsets of a recreated topic begin at 0 again.
- */
-export function restNsOf(log: number, partition: number, offset: number): number {
-  return (offset + partition * 61 + (log - 1) * 389) % 1000
-}
-
-/** InfluxDB's times range from -9223372036854775806 to 9223372036854775806 ns; doubles represent whole microseconds up to slightly less. */
-const timeUsMax = Number.MAX_SAFE_INTEGER
-
-export function timeIsKept(timeUs: number): boolean {
-  return timeUs >= -timeUsMax && timeUs <= timeUsMax
-}
-
-/** Nanoseconds: us × 1000 + rest, where the rest is below 1000. */
-function timeText(timeUs: number, restNs: number): string {
-  if (timeUs > 0) return restNs < 10 ? `${timeUs}00${restNs}` : restNs < 100 ? `${timeUs}0${restNs}` : `${timeUs}${restNs}`
-  if (timeUs === 0) return String(restNs)
-  // Towards zero: -1 µs and 5 ns are -995 ns.
-  const whole = restNs === 0 ? -timeUs : -timeUs - 1
-  const rest = restNs === 0 ? 0 : 1000 - restNs
-  return whole === 0 ? `-${rest}` : `-${whole}${String(rest).padStart(3, '0')}`
 }
 
 /** Marks ASCII characters that are not written as they are. Texts with other characters are checked by the functions above. */
@@ -183,14 +153,15 @@ export class LineBytes {
     this.at = writeDigits(this.bytes, writeDigits(this.bytes, this.at, middle, 7), lower - middle * billion8, 8)
   }
 
-  /** Appends nanoseconds, us × 1000 + rest, where the rest is below 1000: at most 20 bytes. */
-  time(timeUs: number, restNs: number): void {
-    if (timeUs <= 0) {
-      this.at += this.bytes.write(timeText(timeUs, restNs), this.at, 'latin1')
+  /** Appends nanoseconds, units × 10^digits + rest, where the rest has at most so many digits, 8 or fewer: at most 20 bytes. */
+  time(units: number, restNs: number, digits: number): void {
+    if (units <= 0) {
+      // Before 1970 the digits of the rest are not those of the sum.
+      this.at += this.bytes.write(String(BigInt(units) * 10n ** BigInt(digits) + BigInt(restNs)), this.at, 'latin1')
       return
     }
-    this.integer(timeUs)
-    this.at = writeDigits(this.bytes, this.at, restNs, 3)
+    this.integer(units)
+    this.at = writeDigits(this.bytes, this.at, restNs, digits)
   }
 
   #plain(value: string, mark: number): boolean {
@@ -230,20 +201,6 @@ const partsBytes = Object.values(parts).reduce((sum, { length }) => sum + length
 const timeBytes = doubleBytesMax + 2
 const space = 0x20
 const lineEnd = 0x0a
-
-/** Lines of line protocol, one for each row. The lines of a message are consecutive. */
-export interface EncodedLines {
-  readonly length: number
-  readonly bytes: Uint8Array
-  /** By line, where it begins in `bytes`; one more entry for the end of the last. */
-  readonly start: Uint32Array
-  /** By line, the index of its message. */
-  readonly message: Uint32Array
-  /** By line, the record's ordinal in its message. */
-  readonly record: Uint32Array
-  /** By line, microseconds since 1970. */
-  readonly timeUs: Float64Array
-}
 
 /** Writes the lines of a batch. What all rows of a message share is encoded once, and a refused message leaves no line. */
 export class LineWriter {
@@ -359,7 +316,7 @@ export class LineWriter {
   end(record: number, timeUs: number): void {
     const { line } = this
     line.bytes[line.at++] = space
-    line.time(timeUs, this.#restNs)
+    line.time(msOf(timeUs), this.#restNs, 6)
     line.bytes[line.at++] = lineEnd
     const nth = this.#length++
     this.#message[nth] = this.message

@@ -24,8 +24,8 @@ import {
   type ResponseError,
 } from './errors.ts'
 import { type Culprit, type Selection, writeIsolating } from './isolation.ts'
-import type { EncodedLines } from './line-protocol.ts'
 import type { SinkOptions } from './options.ts'
+import { type EncodedLines, textOf } from './points.ts'
 import { formatAdder, openLogTable, openReplays, writeProof } from './registry.ts'
 import { agedLines, beyondRetention, openSchema, prepareSchema, type Schema } from './schema.ts'
 
@@ -204,11 +204,6 @@ function textsOf(lines: EncodedLines, selection: Selection): Uint8Array {
     at++
   }
   return pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces)
-}
-
-/** A line without its line end. */
-function textOf({ bytes, start }: EncodedLines, line: number): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset + start[line]!, start[line + 1]! - start[line]! - 1).toString('utf8')
 }
 
 interface Writing {

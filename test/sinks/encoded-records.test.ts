@@ -42,7 +42,8 @@ function encoderOf<Encoded extends ReturnType<Encoder['encode']>>(
 
 const logNumbers = [127]
 const int64 = (hex: string | null | undefined): bigint => BigInt.asIntN(64, BigInt(`0x${hex!}`))
-const floorToUs = (ns: bigint): bigint => (ns - (((ns % 1000n) + 1000n) % 1000n)) / 1000n
+/** The time of a point down to the millisecond, and the rest from `/index`. */
+const exactUs = (ns: bigint, index: bigint): bigint => (ns - (((ns % 1_000_000n) + 1_000_000n) % 1_000_000n)) / 1000n + (index % 1000n)
 
 const encoders: Readonly<Record<string, Encoder>> = {
   PostgreSQL: encoderOf(
@@ -93,7 +94,7 @@ const encoders: Readonly<Record<string, Encoder>> = {
           .matchAll(/^(\w+),.* (-?\d+)$/gm),
       ].map(([line, table, ns]) => ({
         table: table!,
-        time: BigInt(/\/created=(-?\d+)i/.exec(line)?.[1] ?? floorToUs(BigInt(ns!))),
+        time: BigInt(/\/created=(-?\d+)i/.exec(line)?.[1] ?? exactUs(BigInt(ns!), BigInt(/\/index=(\d+)i/.exec(line)![1]!))),
         position: BigInt(/\/position=(\d+)i/.exec(line)![1]!),
       })),
   ),

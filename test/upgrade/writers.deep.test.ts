@@ -14,7 +14,8 @@ import { verdict } from '../writer/verdict.ts'
 import { checkOutEarlierRelease, type EarlierRelease, missingEarlierRelease } from './earlier-release.ts'
 import { refusal } from './refusal.ts'
 
-const stores: readonly StoreName[] = ['relational', 'widecolumn', 'timeseries', 'document']
+/** Not `timeseries`: before the first release, the time of a point may change, so that two states of the code write two points of one row. */
+const stores: readonly StoreName[] = ['relational', 'widecolumn', 'document']
 /** Messages. Less than any store takes on a busy machine. */
 const perSecond = 300
 

@@ -12,6 +12,7 @@ import { hostileSuite } from './hostile.ts'
 import { filterOf, type StoredRow } from './oracle.ts'
 import { pagesSuite } from './pages.ts'
 import { rowsSuite } from './rows.ts'
+import { sameMillisecondSuite } from './same-millisecond.ts'
 
 export { aggregateQuery, formatsQuery, pageQuery, type ReaderSite } from './bench.ts'
 
@@ -50,6 +51,7 @@ export function readerConformance(open: () => Promise<ReaderSite>): void {
   pagesSuite(bench)
   filtersSuite(bench)
   groupsSuite(bench)
+  sameMillisecondSuite(bench)
   hostileSuite(bench)
 }
 

@@ -82,6 +82,8 @@ export interface SinkStore {
   readonly tellsDuplicates?: boolean
   /** False if its audit does not report the counts that a store with positions keeps. */
   readonly keepsCounts?: boolean
+  /** Messages of one series and time whose offsets differ by less are different rows; absent if all are. */
+  readonly offsetsApartMax?: number
   /** How many JSON formats it allows, in total and in one channel. */
   readonly formatsMax: number
   readonly formatsPerChannelMax: number

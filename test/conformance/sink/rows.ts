@@ -33,6 +33,26 @@ export function rowsSuite(bench: Bench, transactional: boolean): void {
     expect(await bench.store.rows()).toEqual(expected)
   })
 
+  test('messages of one series and one time are as many rows, however their offsets differ', async () => {
+    const near = Array.from({ length: 10 }, (_, nth) => [nth, (nth + 1) * 1000]).flat()
+    const far = [500_000, 999_999, 1_000_000, 2_000_000, 5_000_000_000, 2 ** 44 - 1]
+    const most = bench.store.offsetsApartMax ?? Number.POSITIVE_INFINITY
+    const offsets = [...near, ...far].filter(offset => offset < most).sort((one, other) => one - other)
+    const end = offsets.at(-1)! + 1
+    const kinds = [
+      (offset: number): TestMessage => ({ offset, documents: [{ format: 'engine', payload: { device: `d-${offset}` } }] }),
+      (offset: number): TestMessage => ({ offset, records: [{ value: offset, timeUs: noonUs + 123_457 }] }),
+    ]
+    for (const [partition, message] of kinds.entries()) {
+      expect(await bench.write(batchOf(0, end, offsets.map(message), partition))).toEqual([
+        counts({ received: offsets.length, stored: offsets.length, skipped: end - offsets.length }),
+      ])
+    }
+    const rows = await bench.store.rows()
+    expect(rows.map(row => row.position)).toEqual([0, 1].flatMap(partition => offsets.map(offset => packed(bench.sink, offset, partition))))
+    expect(bench.rejections).toEqual([])
+  })
+
   test('a document keeps its nesting and every digit', async () => {
     const payload = { d: { tmp: 1.5, list: [1, 'two', null, { deep: true }] }, id: 8_659_456_789_564_231_564n, 'a/b': '€😀', __proto: 0 }
     await bench.write(batchOf(0, 1, [{ offset: 0, documents: [{ format: 'engine', payload, createdRestNs: 789 }] }]))

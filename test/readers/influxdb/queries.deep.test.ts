@@ -185,8 +185,8 @@ describeWithInflux('hard queries', influx => {
     test('whose field has another type in another shard are read completely, found and counted', async () => {
       // The first microsecond of a shard and the last of the one before: were the border elsewhere, the server would refuse the other type.
       const shards = shardsOfLength(28 * 86_400)
-      const { startUs: border } = shards.at(nowUs)
-      const { startUs: borderBefore } = shards.at(border - 1)
+      const { startMs } = shards.at(nowUs / 1000)
+      const [border, borderBefore] = [startMs * 1000, shards.at(startMs - 1).startMs * 1000]
       const values = ['new', 'text', 1.5, 2.5, true, false]
       const at = [border + 1, border, border - 1, borderBefore, borderBefore - 1, borderBefore - 2]
       for (const [nth, a] of values.entries()) {

@@ -47,7 +47,7 @@ const documentFilters: fc.Arbitrary<Partial<Filter>> = fc.record({
   fromNs: optional(fc.bigInt(-(2n ** 60n), 2n ** 60n)),
 })
 
-/** A connection that remembers what it was asked. Where a query's range has the microsecond 5, it answers with a line of hostile tags. */
+/** A connection that remembers what it was asked. Where a query's range has the millisecond 5, it answers with a line of hostile tags. */
 function answeringConnection(asked: string[]): Connection {
   const names = ['result', '_time', '_value', '_field', 'publisher', 'subtopic', 'name', 'unit']
   const tableMeta = createFluxTableMetaData(names.map(label => createFluxTableColumn({ label, dataType: 'string' })))
@@ -56,10 +56,10 @@ function answeringConnection(asked: string[]): Connection {
     query(flux: string): Answer {
       asked.push(flux)
       const result = flux.includes('aggregateWindow') ? 'count' : '0'
-      const values = [result, '1970-01-01T00:00:00.000005Z', '1', '/position', '") |> drop() //', '\\"', '${r.x}', '']
+      const values = [result, '1970-01-01T00:00:00.005Z', '1', '/position', '") |> drop() //', '\\"', '${r.x}', '']
       const [, start, stop] = /start: time\(v: (-?\d+)\), stop: time\(v: (-?\d+)\)/.exec(flux)!
       return (async function* () {
-        if (BigInt(start!) <= 5_000n && BigInt(stop!) > 5_000n) yield [{ tableMeta, values }]
+        if (BigInt(start!) <= 5_000_000n && BigInt(stop!) > 5_000_000n) yield [{ tableMeta, values }]
       })()
     },
     ask: async () => ({ buckets: [] }),
@@ -123,9 +123,9 @@ test('untrusted text changes only a literal', async () => {
 
 test('rows are read by the tags of the row that was found, a missing tag by its absence', () => {
   const tags = { publisher: 'p', subtopic: '', name: 'n"', unit: '' }
-  const flux = selectRows('b', pageQuery({ channel: 'c' }), [{ startUs: 5, endUs: 6, tags }])
+  const flux = selectRows('b', pageQuery({ channel: 'c' }), [{ startMs: 5, endMs: 6, tags }])
   expect(flux).toContain(
-    `range(start: time(v: 5000), stop: time(v: 6000)) |> filter(fn: (r) => r._measurement == "messages") |> filter(fn: (r) => r["channel"] == "c" and r["publisher"] == "p" and not exists r["subtopic"] and r["name"] == "n\\x22" and not exists r["unit"])`,
+    `range(start: time(v: 5000000), stop: time(v: 6000000)) |> filter(fn: (r) => r._measurement == "messages") |> filter(fn: (r) => r["channel"] == "c" and r["publisher"] == "p" and not exists r["subtopic"] and r["name"] == "n\\x22" and not exists r["unit"])`,
   )
 })
 
@@ -138,7 +138,7 @@ test('each text of a record is asked for by its name: one that is empty or has a
   const written = Buffer.from(encode(batchOf(0, 1, [{ offset: 0, records }]), [1]).lines.bytes).toString()
   const texts = new Set([...written.matchAll(/[ ,](\w+)="/g)].map(([, field]) => field!))
   expect([...texts].sort()).toEqual(expect.arrayContaining(['dataValue', 'protocol', 'stringValue']))
-  const flux = selectRows('b', pageQuery({ channel: 'c' }), [{ startUs: 5, endUs: 6 }])
+  const flux = selectRows('b', pageQuery({ channel: 'c' }), [{ startMs: 5, endMs: 6 }])
   expect([...texts].filter(field => !flux.includes(`r._field == ${fluxText(field)}`))).toEqual([])
 })
 

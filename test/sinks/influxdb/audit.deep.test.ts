@@ -6,7 +6,6 @@ import { openAudit } from '../../../sinks/influxdb/audit.ts'
 import { openConnection } from '../../../sinks/influxdb/connection.ts'
 import { openLogTable } from '../../../sinks/influxdb/registry.ts'
 import { freeLog } from '../../../sinks/logs.ts'
-import type { Sink } from '../../../sinks/sink.ts'
 import { type AuditedStore, auditConformance } from '../../conformance/audit.ts'
 import { describeWithInflux, type InfluxAccess } from '../../servers/influx.ts'
 import { batchOf, noonUs, type TestMessage } from '../batches.ts'
@@ -19,7 +18,7 @@ async function auditedStore(influx: InfluxAccess): Promise<AuditedStore> {
   const everything = ['1677-09-22T00:00:00Z', '2262-04-11T00:00:00Z'] as const
   const at = async (position: bigint) => (await store.points()).filter(({ fields }) => fields.get('/position') === position)
   return {
-    open: async identity => spread(await store.open(identity)),
+    open: identity => store.open(identity),
     openReplay: logNumber => store.replays.openSink(logNumber),
     audit: openAudit(connection, store.options),
     double: async position => store.put(...(await at(position)).map(point => lineOf({ ...point, ns: point.ns + 86_400_000_000_000n }))),
@@ -31,21 +30,6 @@ async function auditedStore(influx: InfluxAccess): Promise<AuditedStore> {
     dropFormat: format => removePoints(store.options, ...everything, predicateOf({ _measurement: format })),
     free: number => freeLog(openLogTable(connection), number, openAudit(connection, store.options)),
     close: () => store.close(),
-  }
-}
-
-/**
- * Thousands of messages of one series at one microsecond are what this store does not keep apart (docs/stores/influxdb.md): a thousand offsets share
- * one here.
- */
-function spread(sink: Sink): Sink {
-  return {
-    ...sink,
-    encode(batch) {
-      const { records, messages } = batch
-      for (let at = 0; at < records.length; at++) records.timeUs[at]! += Math.floor(messages.offset[records.message[at]!]! / 1000)
-      return sink.encode(batch)
-    },
   }
 }
 

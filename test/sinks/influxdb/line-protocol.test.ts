@@ -3,7 +3,8 @@
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { doubleBytesMax } from '../../../config/decimal-bytes.ts'
-import { fieldKeyText, LineBytes, nsOfLine, stringText, tagText } from '../../../sinks/influxdb/line-protocol.ts'
+import { fieldKeyText, LineBytes, stringText, tagText } from '../../../sinks/influxdb/line-protocol.ts'
+import { nsOfLine } from '../../../sinks/influxdb/points.ts'
 
 const text = fc.string({
   unit: fc.constantFrom('\\', ',', '=', ' ', '"', 'a', '\t', 'ü', '😀', '\n', '\r', '\0', '\ud800'),
@@ -87,8 +88,10 @@ test('integers of 64 bits are exact', () => {
     }),
   )
   fc.assert(
-    fc.property(fc.maxSafeInteger(), fc.integer({ min: 0, max: 999 }), (us, rest) => {
-      expect(written(20, line => line.time(us, rest))).toBe(String(BigInt(us) * 1000n + BigInt(rest)))
+    fc.property(fc.maxSafeInteger(), fc.integer({ min: 0, max: 999_999 }), fc.constantFrom(3, 6), (us, rest, digits) => {
+      const [units, restNs] = digits === 3 ? [us, rest % 1000] : [Math.floor(us / 1000), rest]
+      const ns = BigInt(units) * 10n ** BigInt(digits) + BigInt(restNs)
+      expect(written(20, line => line.time(units, restNs, digits))).toBe(String(ns))
     }),
   )
   const times = [
@@ -98,7 +101,7 @@ test('integers of 64 bits are exact', () => {
     [0, 5],
     [-2, 995],
   ] as const
-  expect(times.map(([us, rest]) => written(20, line => line.time(us, rest)))).toEqual(['-995', '-1000', '0', '5', '-1005'])
+  expect(times.map(([us, rest]) => written(20, line => line.time(us, rest, 3)))).toEqual(['-995', '-1000', '0', '5', '-1005'])
   fc.assert(
     fc.property(fc.maxSafeNat(), value => {
       expect(written(16, line => line.integer(value))).toBe(String(value))

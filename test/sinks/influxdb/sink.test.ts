@@ -2,7 +2,7 @@
 
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { EncodedLines } from '../../../sinks/influxdb/line-protocol.ts'
+import type { EncodedLines } from '../../../sinks/influxdb/points.ts'
 import { splitBodies } from '../../../sinks/influxdb/sink.ts'
 
 /** @param messages by message, the bytes of its lines */

@@ -21,6 +21,7 @@ import { noonUs } from '../batches.ts'
 import { throughProxy } from '../through-proxy.ts'
 
 const compress = promisify(gzip)
+const nsPerMs = 1_000_000n
 
 export const defaults = Value.Default(sinkOptions, {}) as SinkOptions
 
@@ -117,6 +118,7 @@ export async function openStore(
     ...(proxy === undefined ? {} : throughProxy(proxy)),
     ...(restart === undefined ? {} : { restart }),
     keptOf: payload => unflatten(flatten(withoutSlashes(payload))),
+    offsetsApartMax: 1_000_000,
     formatsMax: options.formatsMax,
     formatsPerChannelMax: options.formatsPerChannelMax,
     async close() {
@@ -159,12 +161,13 @@ function rowsOf(points: readonly StoredPoint[], formats: ReadonlyMap<string, str
 }
 
 function rowOf({ measurement, tags, ns, fields }: StoredPoint, formats: ReadonlyMap<string, string>): StoredRow {
+  const index = fields.get('/index') as bigint
   const origin = {
     channel: tags.get('channel') ?? '',
     subtopic: tags.get('subtopic') ?? '',
     publisher: tags.get('publisher') ?? '',
     position: fields.get('/position') as bigint,
-    index: Number(fields.get('/index')),
+    index: Number(index / 1000n),
   }
   if (measurement !== 'messages') {
     const own = [...fields].filter(([key]) => !key.startsWith('/') && key !== 'protocol')
@@ -179,7 +182,7 @@ function rowOf({ measurement, tags, ns, fields }: StoredPoint, formats: Readonly
     protocol: fields.get('protocol') as string,
     name: tags.get('name'),
     unit: tags.get('unit'),
-    timeUs: Number((ns - (((ns % 1000n) + 1000n) % 1000n)) / 1000n),
+    timeUs: Number((ns - (((ns % nsPerMs) + nsPerMs) % nsPerMs)) / 1000n + (index % 1000n)),
     value: fields.get('value') as number | undefined,
     stringValue: fields.get('stringValue') as string | undefined,
     boolValue: fields.get('boolValue') as boolean | undefined,

@@ -52,7 +52,11 @@ async function* rowsOf(ask: (flux: string) => AsyncIterable<Answer>, bucket: str
       point[field] = row['_value']!
     }
   }
-  const placed = [...points.values()].map(point => ({ point, position: BigInt(point['/position']!), index: Number(point['/index']) }))
+  const placed = [...points.values()].map(point => ({
+    point,
+    position: BigInt(point['/position']!),
+    index: Math.floor(Number(point['/index']) / 1000),
+  }))
   placed.sort((one, other) => (one.position === other.position ? one.index - other.index : one.position < other.position ? -1 : 1))
   for (const { point, position, index } of placed) {
     yield { table: formats.get(point['_measurement']!) ?? 'no format', ...placeAt(position), index, text: textOf(point) }
@@ -62,7 +66,7 @@ async function* rowsOf(ask: (flux: string) => AsyncIterable<Answer>, bucket: str
 function textOf({ channel = '', publisher = '', subtopic = '', ...point }: Answer): string {
   const origin = { channel, publisher, subtopic }
   if (point['_measurement'] === 'messages') {
-    const seconds = microseconds(point['_time']!) / 1e6
+    const seconds = (milliseconds(point['_time']!) * 1000 + (Number(point['/index']) % 1000)) / 1e6
     return senmlText({ ...origin, name: point['name']!, value: Number(point['value']), seconds })
   }
   // The flattened form of `{ id, part, at: { on, value } }`.
@@ -70,10 +74,10 @@ function textOf({ channel = '', publisher = '', subtopic = '', ...point }: Answe
   return documentText({ ...origin, payload: { id: point['id'], part: Number(point['part']), at } })
 }
 
-/** The first six digits of the fraction: the rest only distinguishes points. */
-function microseconds(timestamp: string): number {
+/** The first three digits of the fraction: the rest only distinguishes points. */
+function milliseconds(timestamp: string): number {
   const [, seconds, fraction = ''] = /^(.*:\d\d)(?:\.(\d+))?Z$/.exec(timestamp)!
-  return Date.parse(`${seconds}Z`) * 1000 + Number(fraction.slice(0, 6).padEnd(6, '0'))
+  return Date.parse(`${seconds}Z`) + Number(fraction.slice(0, 3).padEnd(3, '0'))
 }
 
 /** Rows of annotated CSV by column name; no text of these tests contains a comma, a quote or a line end. */
