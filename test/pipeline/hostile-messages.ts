@@ -1,9 +1,9 @@
 // Whole messages as no well-meaning producer writes them: any bytes in key, value, headers and times, and what looks like our own.
 
 import * as fc from 'fast-check'
-import type { EnvelopeOptions } from '../../../pipeline/envelope/options.ts'
-import { avroType, framed, planFor } from './confluent/framed-messages.ts'
-import { type BatchFields, bits, type RecordFields, type Text } from './records/record-batches.ts'
+import type { EnvelopeOptions } from '../../pipeline/envelope/options.ts'
+import { avroType, framed, planFor } from './kafka/confluent/framed-messages.ts'
+import { type BatchFields, bits, type RecordFields, type Text } from './kafka/records/record-batches.ts'
 
 /** Also NUL, and halves of surrogate pairs. */
 const unit = fc.oneof(
