@@ -40,7 +40,6 @@ const problemSchema = Type.Object(
 const headers: Readonly<Partial<Record<ErrorCode, Readonly<Record<string, string>>>>> = {
   unauthenticated: { 'WWW-Authenticate': 'The accepted authentication schemes.' },
   method_not_allowed: { Allow: 'The methods that the path supports.' },
-  unsupported_media_type: { 'Accept-Encoding': '`identity`, if the body was compressed.' },
   too_many_requests: { 'Retry-After': 'Seconds to wait before a retry.' },
   unavailable: { 'Retry-After': 'Seconds to wait before a retry.' },
 }

@@ -45,7 +45,9 @@ const deadLetterSchema = Type.Object(
     content_type: Type.String({ examples: ['application/senml+json'] }),
     created: Type.String({ description: 'Nanoseconds since 1970.', examples: ['1793491199250000000'] }),
     payload_bytes: Type.Integer({ examples: [31] }),
-    shortened_bytes: Type.Optional(Type.Integer({ description: 'Size of a message whose dead letter has no content, because its topic refused it as too large.' })),
+    shortened_bytes: Type.Optional(
+      Type.Integer({ description: 'Size of a message whose dead letter has no content, because its topic refused it as too large.' }),
+    ),
     partial: Type.Optional(Type.Boolean({ description: 'The store may have some, but not all, rows of the message.' })),
   },
   { title: 'DeadLetter', description: 'A dead letter.' },

@@ -70,7 +70,7 @@ function messagesOf(chunks: readonly RawChunk[], reading: Reading): Map<number, 
 async function settle(chunks: readonly RawChunk[], reading: Reading, letterBytesMax: number) {
   const world = makeWorld()
   const sets: Buffer[] = []
-  const { append } = world.deadLetters
+  const append = world.deadLetters.append.bind(world.deadLetters)
   world.deadLetters.append = async messages => {
     if (messages.some(message => messageSize(message) > letterBytesMax)) throw new MessageRefusedError('it is too large')
     sets.push(encodeForLog(messages, { producerId: 1n, epoch: 0, sequence: 0 }, 1_700_000_200_000))

@@ -1,4 +1,4 @@
-// Envelopes of topics that were not written for Sluice: where each part is looked up, and what becomes of a message without it.
+// Envelopes of topics that were not written for Sluice: where each part is looked up, and what becomes of a message without it. Longer than most files: it has a case for each place of each part.
 
 import { expect, test } from 'vitest'
 import { openLaidOutCursor } from '../../../pipeline/envelope/cursor.ts'

@@ -313,7 +313,7 @@ test.each([new LogUnavailableError('its queue is full'), new SystemicError('the 
   'if the log accepts no message (%s) the answer is 503 with Retry-After, and the next publish is accepted',
   async failure => {
     await using site = await openSite()
-    const { append } = site.log
+    const append = site.log.append.bind(site.log)
     site.log.append = () => Promise.reject(failure)
     const answer = await site.publish(path, pack)
     expect(answer.status).toBe(503)

@@ -248,10 +248,10 @@ describeWithKafka('the log on Kafka', kafka => {
 
   /** Of a message, and of one without a key. */
   async function putDeadLetters(log: KafkaLog): Promise<void> {
-    const { put } = openDeadLetters({ logOf: async () => log, topics: ['messages'], logIds: ['id'], logNumbers: [1], writer: 'w' })
+    const deadLetters = openDeadLetters({ logOf: async () => log, topics: ['messages'], logIds: ['id'], logNumbers: [1], writer: 'w' })
     const rejection = { message: 0, rule: 'numbers', reason: 'a reason '.repeat(50) }
     const messages = [outgoing({ payload: new Uint8Array(10_000) }), outgoing({ channel: '' })]
-    await put(messages.map((message, offset) => ({ stage: 'decode', at: logPartition(0, 0), offset, rejection, message })))
+    await deadLetters.put(messages.map((message, offset) => ({ stage: 'decode', at: logPartition(0, 0), offset, rejection, message })))
   }
 
   test('an outage is logged once when it begins and once when it ends', () => {

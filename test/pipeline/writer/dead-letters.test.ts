@@ -113,14 +113,14 @@ function putInto(refuses: (message: OutgoingMessage) => boolean) {
     taken.push(...messages)
     return []
   }
-  const { put } = openDeadLetters({
+  const deadLetters = openDeadLetters({
     logOf: async () => ({ append }),
     topics: ['messages'],
     logIds: ['id-1'],
     logNumbers: [1],
     writer: 'w',
   })
-  return { taken, put }
+  return { taken, put: (some: Iterable<DeadLetter>) => deadLetters.put(some) }
 }
 
 const valueOf = ({ headers = [] }: OutgoingMessage, name: string) => headers.findLast(({ key }) => key === name)?.value
