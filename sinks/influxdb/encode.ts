@@ -7,7 +7,7 @@ import { type KeyedBatch, keyedBatch } from '../keyed-sink.ts'
 import type { LogNumbers } from '../sink.ts'
 import { type Fault, faults, seriesBytesMax, stringBytesMax } from './errors.ts'
 import { type LineBytes, LineWriter, part } from './line-protocol.ts'
-import { type EncodedLines, indexField, msOf, timeIsKept } from './points.ts'
+import { type EncodedLines, indexField, msOf, rejectCollisions, timeIsKept } from './points.ts'
 
 /** A JSON format of the batch, and the messages that use it. */
 interface EncodedFormat extends WantedFormat {
@@ -41,12 +41,10 @@ export function encode(batch: RecordBatch, logNumbers: LogNumbers, buffer?: Buff
   const writer = new LineWriter(batch, logNumbers, buffer)
   if (batch.records.length > 0) encodeRecords(batch.records, writer)
   const formats = batch.documents.length > 0 ? encodeDocuments(batch, writer) : []
-  return {
-    ...keyedBatch(batch),
-    lines: writer.finish(),
-    formats,
-    rejected: writer.rejected,
-  }
+  const lines = writer.finish()
+  const { rejected } = writer
+  rejectCollisions(batch, logNumbers, lines, rejected)
+  return { ...keyedBatch(batch), lines, formats, rejected }
 }
 
 const parts = {

@@ -247,6 +247,11 @@ export const faults = {
     reason: `the key ${JSON.stringify(key.slice(0, 100))} cannot be a field of InfluxDB: it is reserved or the name of a tag, is empty, begins with "/", ends in a backslash, or contains a line end, a NUL, half a surrogate pair, or a backslash before a comma, an equals sign or a space`,
     hint: 'rename the key',
   }),
+  taken: (other: string): Fault => ({
+    rule: 'point-taken',
+    reason: `the message ${other} has the point that it needs: of the same series and millisecond, and with the same six digits below, which come from the offset`,
+    hint: 'if it is still needed, send it again with another time, name or subtopic; a replay is refused while the point is taken',
+  }),
   series: (): Fault => ({
     rule: 'identifier-length',
     reason: `measurement, tags and the longest key have more than ${seriesBytesMax} bytes together, the most that a series of InfluxDB can have`,

@@ -25,7 +25,7 @@ import {
 } from './errors.ts'
 import { type Culprit, type Selection, writeIsolating } from './isolation.ts'
 import type { SinkOptions } from './options.ts'
-import { type EncodedLines, textOf } from './points.ts'
+import { type EncodedLines, rejectStored, textOf } from './points.ts'
 import { formatAdder, openLogTable, openReplays, writeProof } from './registry.ts'
 import { agedLines, beyondRetention, openSchema, prepareSchema, type Schema } from './schema.ts'
 
@@ -62,8 +62,15 @@ export async function openSink({ connection, options, onNotice, logs }: InfluxSi
  * @throws SinkError (systemic) if a bucket is missing; ResponseError
  */
 export async function openReplaySink({ connection, options, logNumber }: InfluxReplayOptions): Promise<ReplaySink> {
-  const schema = await openSchema(connection)
-  return openKeyedReplay(openStore(connection, options, schema, [logNumber]), openReplays(connection), logNumber)
+  const store = openStore(connection, options, await openSchema(connection), [logNumber])
+  const careful: KeyedStore<EncodedBatch> = {
+    ...store,
+    async prepare(encoded, signal) {
+      await rejectStored(encoded, logNumber, connection, signal)
+      await store.prepare(encoded, signal)
+    },
+  }
+  return openKeyedReplay(careful, openReplays(connection), logNumber)
 }
 
 function openStore(connection: Connection, options: SinkOptions, schema: Schema, logNumbers: LogNumbers): KeyedStore<EncodedBatch> {

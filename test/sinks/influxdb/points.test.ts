@@ -1,11 +1,24 @@
-// The points of a batch: messages whose offsets are near each other are different points, whatever their clocks say, and no time loses a digit.
+// The points of a batch: messages whose offsets are near each other are different points, whatever their clocks say; no time loses a digit; and of two
+// messages that need the same point the later one is rejected.
 
 import * as fc from 'fast-check'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { encode } from '../../../sinks/influxdb/encode.ts'
-import { indexField, msOf, nsOfLine, ordinalOf, restNsOf, restUsOf, timeIsKept } from '../../../sinks/influxdb/points.ts'
+import {
+  indexField,
+  msOf,
+  nsOfLine,
+  ordinalOf,
+  restNsOf,
+  restUsOf,
+  seriesOfLine,
+  textOf,
+  timeIsKept,
+} from '../../../sinks/influxdb/points.ts'
 import { limits } from '../../../sinks/sink.ts'
-import { batchOf, noonUs, type TestMessage } from '../batches.ts'
+import { logPartition } from '../../../transformers/log-partition.ts'
+import { RecordBatch } from '../../../transformers/record-batch.ts'
+import { append, batchOf, noonUs, type TestMessage } from '../batches.ts'
 
 /** Clocks of devices, from the nth reading to its microsecond. */
 const clocks: Readonly<Record<string, (nth: number) => number>> = {
@@ -68,4 +81,103 @@ test('a time and an ordinal are read back to the microsecond', () => {
     }),
   )
   expect([msOf(-1), restUsOf(indexField(3, -1))]).toEqual([-1, 999])
+})
+
+/** Covers each partition from its first message to its last. */
+function batchOfAll(messages: readonly TestMessage[]): RecordBatch {
+  const batch = new RecordBatch()
+  for (const message of messages) append(batch, message)
+  for (const [partition = 0, some] of Map.groupBy(messages, ({ partition }) => partition)) {
+    const offsets = some.map(({ offset }) => offset)
+    batch.cover(logPartition(0, partition), Math.min(...offsets), Math.max(...offsets) + 1)
+  }
+  return batch
+}
+
+const rejectionsOf = (messages: readonly TestMessage[]) => [...encode(batchOfAll(messages), [1]).rejected.values()]
+const at = (offset: number, some: Partial<TestMessage> = {}): TestMessage => ({ offset, records: [{ value: 1 }], ...some })
+
+describe('the later message of a batch', () => {
+  test('is rejected if its offset is a million above that of another with its series and millisecond', () => {
+    expect(
+      rejectionsOf([
+        at(7),
+        at(8),
+        at(7 + million, {
+          records: [
+            { name: 'other', value: 1 },
+            { value: 2, timeUs: noonUs + 999 },
+          ],
+        }),
+      ]),
+    ).toEqual([expect.objectContaining({ message: 2, record: 1, rule: 'point-taken', reason: expect.stringContaining('1-0-7 ') })])
+  })
+
+  test.each([
+    ['another millisecond', { records: [{ value: 1, timeUs: noonUs - 1 }] }],
+    ['another name', { records: [{ name: 'other', value: 1 }] }],
+    ['a unit', { records: [{ unit: 'C', value: 1 }] }],
+    ['another subtopic', { subtopic: 'other' }],
+    ['another publisher', { publisher: 'other' }],
+    ['another channel', { channel: 'other' }],
+    ['a document', { records: [], documents: [{ format: 'engine', payload: { a: 1 } }] }],
+  ] satisfies [string, Partial<TestMessage>][])('is not rejected with %s', (_what, other) => {
+    expect(rejectionsOf([at(7), at(7 + million, other)])).toEqual([])
+  })
+
+  test('is rejected if it is of another partition whose numbers meet', () => {
+    const offset = 3 * million + 5 - restNsOf(1, 9, 0)
+    expect(restNsOf(1, 9, offset)).toBe(5)
+    expect(rejectionsOf([at(5), at(offset - 1, { partition: 9 }), at(offset, { partition: 9 })])).toEqual([
+      expect.objectContaining({ message: 2, rule: 'point-taken' }),
+    ])
+  })
+
+  test('does not take points that it is not stored at', () => {
+    const both = {
+      records: [
+        { name: 'a', value: 1 },
+        { name: 'b', value: 1 },
+      ],
+    }
+    const second = { records: [{ name: 'b', value: 1 }] }
+    expect(rejectionsOf([at(7, { records: [{ name: 'a', value: 1 }] }), at(7 + million, both), at(7 + 2 * million, second)])).toEqual([
+      expect.objectContaining({ message: 1, rule: 'point-taken' }),
+    ])
+  })
+
+  test('what is left are different points, and each message that is not left needs one of them', () => {
+    const record = fc.record({ name: fc.constantFrom('a', 'b', 'a b, c='), timeUs: fc.constantFrom(noonUs, noonUs + 1, noonUs + 1000) })
+    const message = fc.record({
+      offset: fc.oneof(
+        fc.nat(5).map(nth => nth * million),
+        fc.nat(3 * million),
+      ),
+      partition: fc.constantFrom(0, 0, 0, 1),
+      records: fc.array(record, { minLength: 1, maxLength: 3 }),
+    })
+    const batches = fc.uniqueArray(message, { selector: ({ offset, partition }) => `${partition} ${offset}`, maxLength: 20, minLength: 1 })
+    fc.assert(
+      fc.property(batches, given => {
+        const sorted = given.map(one => ({
+          ...one,
+          // In partition 1 at the offset that meets the one of partition 0.
+          offset: one.partition === 0 ? one.offset : one.offset + 4 * million - restNsOf(1, 1, 0),
+          records: one.records.map(some => ({ ...some, value: 1 })).sort((some, other) => some.timeUs - other.timeUs),
+        }))
+        const { lines, rejected } = encode(batchOfAll(sorted.sort((one, other) => one.offset - other.offset)), [1])
+        const left = new Set<string>()
+        const expected = new Set<number>()
+        const points = Array.from({ length: lines.length }, (_, line) => textOf(lines, line)).map(
+          text => `${seriesOfLine(text)} ${nsOfLine(text)}`,
+        )
+        for (let message = 0; message < sorted.length; message++) {
+          const own = points.filter((_, line) => lines.message[line] === message)
+          if (own.some(point => left.has(point))) expected.add(message)
+          else for (const point of own) left.add(point)
+        }
+        expect([...rejected.keys()].sort((one, other) => one - other)).toEqual([...expected])
+      }),
+    )
+  })
 })
