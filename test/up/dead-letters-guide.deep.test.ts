@@ -1,20 +1,19 @@
 // The guide to dead letters: its commands are executed.
 
-import { readFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { extractBlocks, runBlocks } from '../readme/blocks.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 import { call, expectStatus, makeSite, publish } from './operator.ts'
-import { startedFolder, startPlatform } from './platform.ts'
+import { administrator, startedFolder, startPlatform } from './platform.ts'
 
 const root = join(import.meta.dirname, '../..')
 const guide = readFileSync(join(root, 'docs/guides/dead-letters.md'), 'utf8')
 
 test('its commands list, show, replay and drop letters, and print what the guide shows', async () => {
   await using folder = await startedFolder()
-  const administrator = { SVC_ADMIN_EMAIL: 'chief@sluice.example', SVC_ADMIN_PASSWORD: 'the chief of them all' }
-  const start = (more = {}) => startPlatform({ data: folder.path, environment: { ...administrator, ...more } })
+  const start = (more = {}) => startPlatform({ data: folder.path, environment: more })
   let platform = await start({ SVC_STORE_FORMATS_PER_CHANNEL_MAX: '1' })
   const site = await makeSite(platform.url)
   await expectStatus(publish(platform.url, site, '[{"n":"a","v":1,"vs":"two"}]'), 202)
@@ -25,12 +24,16 @@ test('its commands list, show, replay and drop letters, and print what the guide
   await expect.poll(async () => (await (await fetch(`${platform.url}/metrics`)).text()).includes('error_code="format-limit"')).toBe(true)
   await platform.stop()
   platform = await start()
+  const cwd = temporaryFolder()
+  // As the first start makes it.
+  mkdirSync(join(cwd, 'data'))
+  writeFileSync(join(cwd, 'data/admin-password'), administrator.password)
   const [listed, shown, replayed, dropped] = await runBlocks(extractBlocks(guide, 'dead-letters'), {
-    cwd: temporaryFolder(),
-    environment: administrator,
-    replace: { './sluice': `'${root}/sluice'`, 'http://127.0.0.1:8080': platform.url },
+    cwd,
+    replace: { './sluice': `'${root}/sluice'`, 'http://127.0.0.1:8080': platform.url, 'admin@sluice.local': administrator.email },
   })
-  expect(listed).toMatch(/^ID +STATE +RULE +CHANNEL +SUBTOPIC +RECORD +REASON\n1-0-0 +open +one-value .*\n1-0-2 +open +format-limit /m)
+  const [, table] = /dlq ls --url[^\n]*\n```\n\n```\n([\s\S]*?)```/.exec(guide) ?? []
+  expect(listed!.trim()).toBe(table!.trim().replaceAll('5b7c0f0e-6c0d-4d8e-9d67-2a3f1c9b8a10', site.channel))
   expect(shown).toContain('[{"n":"a","v":1,"vs":"two"}]')
   const [, said] = /--rule format-limit --url[^\n]*\n```\n\n```\n([\s\S]*?)```/.exec(guide) ?? []
   expect(replayed!.trim()).toBe(said!.trim())

@@ -1,7 +1,7 @@
 // The guides for operators: their commands are executed on a platform in one process.
 
 import { readFileSync } from 'node:fs'
-import { cp } from 'node:fs/promises'
+import { cp, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { extractBlocks, runBlocks } from '../readme/blocks.ts'
@@ -23,10 +23,12 @@ test('operate: health, metrics, verify, trace and dead letters are as shown', as
   await readUntil(platform.url, site, 1)
   // The lag appears after the first request for the end of the log.
   await expect.poll(async () => (await call(platform.url, 'GET', '/metrics')).text).toMatch(/^consumer_lag_seconds\{/m)
+  // As the first start makes it.
+  await mkdir(join(folder.path, 'data'))
+  await writeFile(join(folder.path, 'data/admin-password'), administrator.password)
   const [health, metrics, looked] = await runBlocks(blocksOf('docs/guides/operate.md', 'operate'), {
     cwd: folder.path,
-    environment: { SVC_ADMIN_EMAIL: administrator.email, SVC_ADMIN_PASSWORD: administrator.password },
-    replace: { ...sluice, 'http://127.0.0.1:8080': platform.url },
+    replace: { ...sluice, 'http://127.0.0.1:8080': platform.url, 'admin@sluice.local': administrator.email },
   })
   expect(health).toMatch(/^\{"status":"pass"\}\{"status":"pass"\}\{"status":"pass",.*"database":/)
   expect(metrics).toMatch(/^dependency_outage\{component_id="relational",dependency="store"\} 0$/m)
