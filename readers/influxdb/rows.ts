@@ -13,7 +13,18 @@ import {
 } from '../../sinks/influxdb/connection.ts'
 import { ordinalOf, restUsOf } from '../../sinks/influxdb/points.ts'
 import { unflatten } from '../../transformers/json/unflatten.ts'
-import { compareKeys, type Direction, type DocumentRow, type Filter, keyOf, type Row, type SenmlRow, senmlFormat } from '../reader.ts'
+import { bytesOf } from '../paging.ts'
+import {
+  compareKeys,
+  type Direction,
+  type DocumentRow,
+  type Filter,
+  keyOf,
+  QueryTooLargeError,
+  type Row,
+  type SenmlRow,
+  senmlFormat,
+} from '../reader.ts'
 import type { RowResult } from './select.ts'
 import { millisecondOf } from './windows.ts'
 
@@ -202,10 +213,18 @@ export function rowOrder(direction: Direction): (one: Row, other: Row) => number
   }
 }
 
-/** How many rows more than needed are collected before the last ones are dropped. */
+/** How many rows, and how many bytes of rows, more than needed are collected before the last ones are dropped. */
 const spareRows = 10_000
+const spareBytes = 32_000_000
+/** No page has more rows: if more are wanted, the others are skipped by an offset. */
+const pageRowsMax = 1_000
+const skippedBytesMax = 64_000_000
 
-/** The first `max` rows in the order. Its memory hardly depends on how many rows there are. */
+/**
+ * The first `max` rows in the order. Its memory hardly depends on how many rows there are: any number may share a millisecond.
+ *
+ * @throws QueryTooLargeError if rows that an offset skips take too much memory
+ */
 export async function firstRows(
   pieces: AsyncIterable<readonly Row[]>,
   direction: Direction,
@@ -214,9 +233,23 @@ export async function firstRows(
 ): Promise<Row[]> {
   const order = rowOrder(direction)
   const rows: Row[] = []
+  let bytes = 0
+  let bytesMax = spareBytes
   for await (const piece of pieces) {
-    for (const row of piece) if (isWanted(row)) rows.push(row)
-    if (rows.length > max + spareRows) rows.sort(order).length = max
+    for (const row of piece) {
+      if (!isWanted(row)) continue
+      rows.push(row)
+      bytes += bytesOf(row)
+    }
+    if (rows.length <= max + spareRows && bytes <= bytesMax) continue
+    rows.sort(order).length = Math.min(rows.length, max)
+    bytes = rows.reduce((sum, row) => sum + bytesOf(row), 0)
+    if (max > pageRowsMax && bytes > skippedBytesMax) {
+      throw new QueryTooLargeError(
+        'the rows before the page are too many of one time: use cursor instead of offset, or narrow it with name or publisher',
+      )
+    }
+    bytesMax = bytes + spareBytes
   }
   return rows.sort(order).slice(0, max)
 }
