@@ -1,9 +1,8 @@
 // The notation of a path to a value in a JSON object: where an envelope has its parts, and which field of a payload a query compares.
 
-/** One or more characters of a key. A dot or a backslash in it has a backslash before it. */
-const keyText = String.raw`(?:[^.\\]|\\[.\\])+`
-const path = new RegExp(String.raw`^${keyText}(?:\.${keyText})*$`)
-const keys = new RegExp(keyText, 'g')
+/** Keys of one or more characters. A dot or a backslash in them has a backslash before it. */
+const path = /^(?:[^.\\]|\\[.\\])+(?:\.(?:[^.\\]|\\[.\\])+)*$/
+const keys = /(?:[^.\\]|\\[.\\])+/g
 
 /** How to write a path, worded to follow "give". */
 export const pathWords = String.raw`the keys from the root with one dot between, and \. for a dot and \\ for a backslash within a key`
