@@ -1,6 +1,6 @@
 // Tests whether a row matches a filter, for stores that cannot evaluate it and for messages that are not stored yet.
 
-import { type Json, numberText, parsePayload } from './answers/payload-json.ts'
+import { type Json, numberText, parsePayload } from '../transformers/json/canonical.ts'
 import { type Comparator, type DocumentRow, type Filter, type PayloadFilter, type Row, type SenmlRow, timeNsOf } from './reader.ts'
 
 /**

@@ -1,8 +1,8 @@
 // Writes rows as CSV (RFC 4180): the columns of the JSON response in the same order, a header line, CRLF, quotes if needed.
 
+import { canonicalPayload, numberText } from '../../transformers/json/canonical.ts'
 import type { Bucket, DocumentRow, Row, SenmlRow } from '../reader.ts'
 import { secondsText } from './json-bytes.ts'
-import { canonicalPayload, numberText } from './payload-json.ts'
 import { base64url } from './record-json.ts'
 import { keyName, type RecordKeys } from './record-keys.ts'
 

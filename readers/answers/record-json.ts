@@ -3,10 +3,10 @@
 // The bytes are written directly: times and payloads have special forms, and adjacent rows usually have the same origin,
 // which is then serialized once and copied.
 
+import { canonicalPayload, numberText } from '../../transformers/json/canonical.ts'
 import type { Total } from '../cursor.ts'
 import type { Bucket, DocumentRow, Row, SenmlRow } from '../reader.ts'
 import { JsonBytes, secondsText } from './json-bytes.ts'
-import { canonicalPayload, numberText } from './payload-json.ts'
 import { type KeyParts, keyName, keyParts, type RecordKeys } from './record-keys.ts'
 
 /** The parts of a response before and after its messages. */

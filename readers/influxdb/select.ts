@@ -6,7 +6,7 @@
 
 import { exactText, fluxFrom, fluxOf, fluxText, fluxWhere, type Range } from '../../sinks/influxdb/connection.ts'
 import { physicalName } from '../../sinks/influxdb/encode.ts'
-import { doubleOf } from '../answers/payload-json.ts'
+import { doubleOf } from '../../transformers/json/canonical.ts'
 import { type Comparator, type Direction, type Filter, type PayloadFilter, senmlFormat } from '../reader.ts'
 import { millisecond, nsPerMs, type Span } from './windows.ts'
 

@@ -1,9 +1,9 @@
 // The rows of a new message in the same canonical form as stored ones, created once for all clients that follow its channel.
 
 import type { LiveMessage } from '../../pipeline/live/messages.ts'
+import { type Json, parsePayload } from '../../transformers/json/canonical.ts'
 import { jsonText } from '../../transformers/json/json-text.ts'
 import { type DocumentColumns, type RecordBatch, type RecordColumns, ValueKind } from '../../transformers/record-batch.ts'
-import { type Json, parsePayload } from '../answers/payload-json.ts'
 import { rowJson } from '../answers/record-json.ts'
 import { type DocumentRow, type Row, type SenmlRow, senmlFormat } from '../reader.ts'
 

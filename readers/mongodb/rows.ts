@@ -1,9 +1,21 @@
 // Decodes rows from the bytes of the store's documents. A hot path: the fields of a row are always in the same order, so each is searched after the
 // previous.
 
-import { documentFields, elementType, head, indexOf, originFields, recordFields, rowIdLength } from '../../sinks/mongodb/bson.ts'
+import {
+  behindNul,
+  documentFields,
+  elementType,
+  head,
+  indexOf,
+  numberAt,
+  originFields,
+  payloadText,
+  recordFields,
+  rowIdLength,
+  stringAt,
+  valueEnd,
+} from '../../sinks/mongodb/bson.ts'
 import type { DocumentRow, SenmlRow } from '../reader.ts'
-import { behindNul, numberAt, payloadText, stringAt, valueEnd } from './bson.ts'
 
 /** The fields of a row in their order, and the number of each. */
 interface Layout<Field extends string> {

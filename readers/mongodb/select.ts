@@ -5,7 +5,7 @@
 // for a payload may match too much, but never too little, and rows are matched once more in this process.
 
 import { rowIdOf } from '../../sinks/mongodb/bson.ts'
-import { doubleOf, int64Max, int64Min, int64Of } from '../answers/payload-json.ts'
+import { doubleOf, int64Max, int64Min, int64Of } from '../../transformers/json/canonical.ts'
 import { type Comparator, type Direction, type Filter, type PayloadFilter, type RowKey, senmlFormat } from '../reader.ts'
 import { unitsUp } from '../request/time-range.ts'
 

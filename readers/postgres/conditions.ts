@@ -5,7 +5,7 @@
 
 import type { SqlValue } from '../../database/database.ts'
 import { publisherKey } from '../../sinks/postgres/schema.ts'
-import { doubleOf, int64Max, int64Min, int64Of } from '../answers/payload-json.ts'
+import { doubleOf, int64Max, int64Min, int64Of } from '../../transformers/json/canonical.ts'
 import type { Comparator, Direction, Filter, PayloadFilter, RowKey } from '../reader.ts'
 import { unitsDown, unitsUp } from '../request/time-range.ts'
 

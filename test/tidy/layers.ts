@@ -8,6 +8,7 @@ const readersMayImport = [
   'http/',
   'database/',
   'control-plane/client.ts',
+  'transformers/json/canonical.ts',
   'transformers/json/exact-json.ts',
   'transformers/json/unflatten.ts',
   'transformers/json/path.ts',
@@ -24,6 +25,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   'sinks/': [
     'transformers/record-batch.ts',
     'transformers/log-partition.ts',
+    'transformers/json/canonical.ts',
     'transformers/json/flatten.ts',
     'transformers/json/json-text.ts',
     'database/',

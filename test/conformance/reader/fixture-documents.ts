@@ -1,7 +1,7 @@
 // The JSON documents of the fixture: payloads of every kind, in formats whose names not every store can use unchanged.
 
-import { canonicalPayload } from '../../../readers/answers/payload-json.ts'
 import type { DocumentRow } from '../../../readers/reader.ts'
+import { canonicalPayload } from '../../../transformers/json/canonical.ts'
 import { jsonText } from '../../../transformers/json/json-text.ts'
 import { logPartition } from '../../../transformers/log-partition.ts'
 import type { JsonObject, RecordBatch } from '../../../transformers/record-batch.ts'

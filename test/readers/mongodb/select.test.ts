@@ -2,7 +2,6 @@
 
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type Json, parsePayload } from '../../../readers/answers/payload-json.ts'
 import { scalarText } from '../../../readers/matching.ts'
 import {
   behind,
@@ -17,6 +16,7 @@ import {
 import type { Filter } from '../../../readers/reader.ts'
 import { rowIdOf } from '../../../sinks/mongodb/bson.ts'
 import { rowIndexes } from '../../../sinks/mongodb/registry.ts'
+import { type Json, parsePayload } from '../../../transformers/json/canonical.ts'
 import { jsonText } from '../../../transformers/json/json-text.ts'
 import type { JsonValue } from '../../../transformers/record-batch.ts'
 import { filterOf } from '../../conformance/reader/oracle.ts'

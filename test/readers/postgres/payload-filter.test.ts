@@ -2,9 +2,9 @@
 
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { parsePayload } from '../../../readers/answers/payload-json.ts'
 import { scalarText } from '../../../readers/matching.ts'
 import { scalarCandidates, wholeNumbersOf } from '../../../readers/postgres/conditions.ts'
+import { parsePayload } from '../../../transformers/json/canonical.ts'
 
 /** As an answer shows the number that is stored with these digits. */
 function shown(digits: bigint): string {

@@ -1,6 +1,6 @@
 // The canonical form of a JSON payload: the same text for every store, whatever order and notation the store keeps.
 
-import { hasEscapedKey, readExactJson } from '../../transformers/json/exact-json.ts'
+import { hasEscapedKey, readExactJson } from './exact-json.ts'
 
 /** A JSON value; integers that a double cannot represent are bigints. */
 export type Json = null | boolean | number | bigint | string | Json[] | { [key: string]: Json }

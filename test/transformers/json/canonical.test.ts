@@ -2,7 +2,7 @@
 
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { canonicalPayload } from '../../../readers/answers/payload-json.ts'
+import { canonicalPayload } from '../../../transformers/json/canonical.ts'
 
 const cases: [what: string, text: string, canonical: string][] = [
   ['keys are sorted at every depth', '{"b":{"d":1,"c":[{"z":1,"y":2}]},"a":0}', '{"a":0,"b":{"c":[{"y":2,"z":1}],"d":1}}'],
