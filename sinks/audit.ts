@@ -30,6 +30,8 @@ export interface AuditedMessage {
   readonly doubled: number
   /** It was dead-lettered, and stored by a replay. */
   readonly replayed: boolean
+  /** The sum of the digests of its rows (`contents.ts`), if contents were asked for. */
+  readonly digest?: number
 }
 
 /** A range of offsets in a partition: `[from, to)`. */
@@ -38,6 +40,16 @@ export interface AuditedRange {
   readonly from: number
   readonly to: number
 }
+
+export interface MessagesOptions {
+  /** The ranges that the caller will ask for next, in this order: a store that has to scan all rows may count these in the same scan. */
+  readonly after?: readonly AuditedRange[]
+  /** Reads all columns of the rows, for their digests. */
+  readonly contents?: boolean
+}
+
+/** Gets each row of the messages that were asked for: its packed position, and its text as in `contents.ts`. */
+export type OnRowText = (position: bigint, text: string) => void
 
 /** What is known about a message, so that the store can find its rows without reading all that it has. */
 export interface Whereabouts {
@@ -62,10 +74,11 @@ export interface StoreAudit {
   /**
    * The messages of one partition with an offset in `[from, to)` that have rows, ordered by offset. Rows written after the call may or may not be
    * included. Uses bounded memory, here and in the store; may take as long as reading all rows.
-   *
-   * @param after the ranges that the caller will ask for next, in this order: a store that has to scan all rows may count these in the same scan
    */
-  messages(log: number, partition: number, from: number, to: number, after?: readonly AuditedRange[]): AsyncIterable<AuditedMessage>
+  messages(log: number, partition: number, from: number, to: number, options?: MessagesOptions): AsyncIterable<AuditedMessage>
+
+  /** Calls `each` for all rows of these messages, in any order. May take as long as reading all rows. */
+  rowTexts(positions: ReadonlySet<bigint>, each: OnRowText): Promise<void>
 
   /** Whether there is any row of a log. May take as long as reading all rows. */
   hasRows(log: number): Promise<boolean>

@@ -5,6 +5,7 @@
 //   n rows                                  none             yes           dead-lettered (the store rejected it)
 //   n rows                                  none             no            missing
 //   n rows                                  fewer / more     any           rows missing / surplus rows
+//   n rows                                  n other rows     any           contents differ (only if they are compared)
 //   anything                                fewer            partial       dead-lettered (the store rejected a row of it, and kept these)
 //   a dead letter                           none             yes           dead-lettered
 //   a dead letter                           none             no            missing dead letter
@@ -18,6 +19,7 @@
 //   deleted (compacted)                     rows or none     any           cannot be compared
 
 import type { AuditedMessage, AuditedPartition, AuditedRange, StoreAudit } from '../../sinks/audit.ts'
+import { addDigests, digestOf, textsOf } from '../../sinks/contents.ts'
 import { logPartition } from '../../transformers/log-partition.ts'
 import { Outcome, RecordBatch } from '../../transformers/record-batch.ts'
 import type { DeadLetterState } from '../dead-letters/state-index.ts'
@@ -45,6 +47,8 @@ export interface PartitionParts {
   readonly ledger: AuditedPartition | undefined
   /** The ranges that are compared after this partition. */
   readonly after: readonly AuditedRange[]
+  /** Compares all columns of the rows, not only their number. */
+  readonly contents: boolean
   /** Called with the number of offsets processed since the last call. */
   readonly onProgress?: (offsets: number) => void
 }
@@ -54,6 +58,7 @@ export type FaultKind =
   | 'rows missing'
   | 'surplus rows'
   | 'doubled'
+  | 'contents differ'
   | 'missing dead letter'
   | 'replay missing'
   | 'ledger'
@@ -169,7 +174,21 @@ export async function auditPartition(parts: PartitionParts): Promise<PartitionRe
     if (rows > expected) fault('surplus rows', offset, `the store has ${rows} rows for its ${expected}${deadLetter}`)
   }
 
-  function judge(offset: number, outcome: number, expected: number, rule: string | undefined, found: AuditedMessage | undefined): void {
+  /** Checks the stored rows of a message: their number and, where that is right, their contents. */
+  function checkRows(offset: number, found: AuditedMessage, { rows: expected, digest }: ExpectedRows): void {
+    const rows = found.rows - found.doubled
+    countRows(offset, rows, expected)
+    if (rows !== expected || found.doubled > 0 || found.digest === undefined || found.digest === digest()) return
+    fault('contents differ', offset, 'its rows in the store are not those that it decodes to')
+  }
+
+  function judge(
+    offset: number,
+    outcome: number,
+    expected: ExpectedRows,
+    rule: string | undefined,
+    found: AuditedMessage | undefined,
+  ): void {
     recount.received++
     const deadLetter = deadLetters.get(offset)
     if (found !== undefined) countDoubled(found)
@@ -178,15 +197,15 @@ export async function auditPartition(parts: PartitionParts): Promise<PartitionRe
       recount.dead_lettered++
       recount.replayed++
       // If it would not be stored now, it was stored with other options.
-      if (outcome === Outcome.stored) countRows(offset, rows, expected)
-    } else if (rows > 0 && rows < (outcome === Outcome.stored ? expected : Number.POSITIVE_INFINITY) && partial.has(offset)) {
+      if (outcome === Outcome.stored) checkRows(offset, found, expected)
+    } else if (rows > 0 && rows < (outcome === Outcome.stored ? expected.rows : Number.POSITIVE_INFINITY) && partial.has(offset)) {
       // With the current options the message may not be stored at all; then its number of rows is unknown.
       recount.dead_lettered++
       recount.partial++
       if (deadLetter === 'open') recount.open++
     } else if (rows > 0 && outcome === Outcome.stored) {
       recount.stored++
-      countRows(offset, rows, expected)
+      checkRows(offset, found!, expected)
     } else {
       if (rows > 0) fault('surplus rows', offset, `the store has ${rows} rows for a message that is ${wordsOf(outcome, rule)}`)
       if (deadLetter !== undefined) {
@@ -196,7 +215,8 @@ export async function auditPartition(parts: PartitionParts): Promise<PartitionRe
         if (rows === 0 && deadLetter === 'replayed' && !isNothing) {
           fault('replay missing', offset, 'its dead letter is marked as replayed, but the store has none of its rows')
         }
-      } else if (outcome === Outcome.stored) fault('missing', offset, `none of its ${expected} rows is stored, and it has no dead letter`)
+      } else if (outcome === Outcome.stored)
+        fault('missing', offset, `none of its ${expected.rows} rows is stored, and it has no dead letter`)
       else if (outcome === Outcome.empty) recount.empty++
       else if (outcome === Outcome.filtered) recount.filtered++
       else if (parts.deadLettersComplete) fault('missing dead letter', offset, `it violates the rule ${rule}, but has no dead letter`)
@@ -212,7 +232,7 @@ export async function auditPartition(parts: PartitionParts): Promise<PartitionRe
     )
   }
   if (from < to) {
-    const stored = openStoredMessages(audit.messages(log, partition, from, to, parts.after))
+    const stored = openStoredMessages(audit.messages(log, partition, from, to, { after: parts.after, contents: parts.contents }))
     try {
       let at = from
       for await (const chunk of reader.read(partition, from, to)) {
@@ -225,13 +245,13 @@ export async function auditPartition(parts: PartitionParts): Promise<PartitionRe
         const batch = new RecordBatch()
         const cursor = chunk.cursor()
         let messages = 0
-        let rowsBefore = 0
         while (cursor.next()) {
           const { offset } = cursor.message
+          const [records, documents] = [batch.records.length, batch.documents.length]
           const rejection = decoder.decode(cursor.message, logPartition(0, partition), batch)
           await stored.below(offset, outside)
-          judge(offset, batch.messages.outcome[messages++]!, batch.rowCount - rowsBefore, rejection?.rule, await stored.at(offset))
-          rowsBefore = batch.rowCount
+          const expected = { rows: batch.rowCount - records - documents, digest: () => digestFrom(batch, records, documents) }
+          judge(offset, batch.messages.outcome[messages++]!, expected, rejection?.rule, await stored.at(offset))
         }
         await stored.below(chunk.to, outside)
         const skipped = markers.reduce((sum, marker) => sum + marker.to - marker.from, 0)
@@ -298,6 +318,18 @@ function wordsOf(outcome: number, rule: string | undefined): string {
   if (outcome === Outcome.empty) return 'empty'
   if (outcome === Outcome.filtered) return "filtered by the writer's subjects or content types"
   return `dead-lettered by the rule ${rule}`
+}
+
+/** The rows that a message decodes to. */
+interface ExpectedRows {
+  readonly rows: number
+  readonly digest: () => number
+}
+
+function digestFrom(batch: RecordBatch, record: number, document: number): number {
+  let digest = 0
+  for (const text of textsOf(batch, record, document)) digest = addDigests(digest, digestOf(text))
+  return digest
 }
 
 /** The messages that a store has, taken in step with the log. */

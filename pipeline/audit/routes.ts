@@ -13,6 +13,7 @@ const exampleVerification: VerifyReport = {
   topic: 'messages',
   writer: 'up',
   log: 1,
+  contents: false,
   partitions: [
     {
       partition: 7,
@@ -75,7 +76,7 @@ const exampleTrace: TraceReport = {
 }
 
 export interface AuditParts {
-  readonly verify: () => Promise<VerifyReport>
+  readonly verify: (contents: boolean) => Promise<VerifyReport>
   readonly trace: (id: MessageId) => Promise<TraceReport>
 }
 
@@ -86,6 +87,10 @@ const verifyReport = Type.Unsafe<VerifyReport>(
     {
       ...reported,
       log: Type.Integer({ description: "The log's number in the store.", examples: [exampleVerification.log] }),
+      contents: Type.Boolean({
+        description: 'Whether the columns of the rows were compared, and not only their number.',
+        examples: [false],
+      }),
       partitions: Type.Array(
         Type.Object(
           { partition: Type.Integer({ examples: [7] }), holds: Type.Boolean({ examples: [true] }) },
@@ -128,7 +133,10 @@ export function auditRoutes({ verify, trace }: AuditParts, administration: Admin
         operationId: 'verifyStore',
         summary: 'Verify that each message of the log is stored exactly once or is a dead letter',
         description:
-          'Reads all messages that are still in the log, and their rows, so it can take long. Only one verification runs at a time.',
+          'Reads all messages that are still in the log, and counts their rows, so it can take long. Only one verification runs at a time.',
+        querystring: Type.Object({
+          contents: Type.Boolean({ default: false, description: 'Compare every column of every row with what its message decodes to.' }),
+        }),
         response: { 200: verifyReport, ...refusals },
       },
       handler: async request => {
@@ -136,7 +144,7 @@ export function auditRoutes({ verify, trace }: AuditParts, administration: Admin
         if (verifying) throw new HttpError('conflict', 'a verification is running: retry when it has finished')
         verifying = true
         try {
-          return await failures(verify)
+          return await failures(() => verify(request.query.contents))
         } finally {
           verifying = false
         }

@@ -6,6 +6,7 @@ import type { PartitionOffsets } from '../log.ts'
 import { SystemicError } from '../systemic-error.ts'
 import type { TopicBounds, TopicReader } from '../topic-reader.ts'
 import type { Decoder } from '../writer/decode.ts'
+import { withDifferences } from './differences.ts'
 import { auditPartition, type PartitionReport, rangeOf } from './partition.ts'
 
 /**
@@ -24,6 +25,8 @@ export interface VerifyParts {
   /** The dead letters of the writer that owns the store; undefined if there is no such topic, and so no letters. */
   readonly deadLettersOf: (writer: string) => Promise<TopicReader | undefined>
   readonly committed?: CommittedOf
+  /** Compares every column of every row with what its message decodes to, and not only the number of rows. */
+  readonly contents?: boolean
   /** Called with the number of offsets compared so far, and the total. */
   readonly onProgress?: (done: number, total: number) => void
 }
@@ -33,6 +36,8 @@ export interface VerifyReport {
   readonly writer: string
   /** The log's number in the store. */
   readonly log: number
+  /** Whether the columns of the rows were compared, and not only their number. */
+  readonly contents: boolean
   /** Start offset of the dead-letter topic by partition, if its start was deleted: earlier letters are unknown. */
   readonly letters_lost_below?: Readonly<Record<string, number>>
   readonly partitions: readonly PartitionReport[]
@@ -46,7 +51,8 @@ export interface VerifyReport {
  * @throws SystemicError if the store does not know the log
  * @throws LogUnavailableError, and errors of the store
  */
-export async function verify({ reader, audit, writer, decoder, deadLettersOf, committed, onProgress }: VerifyParts): Promise<VerifyReport> {
+export async function verify(parts: VerifyParts): Promise<VerifyReport> {
+  const { reader, audit, writer, decoder, deadLettersOf, committed, contents = false, onProgress } = parts
   const known = knownLog(await audit.logs(), reader, writer)
   const positions = (await committed?.(known.writer, reader)) ?? positionsOf(known)
   // Read after the positions, so that all letters of messages below them exist, and the end is above them.
@@ -75,6 +81,7 @@ export async function verify({ reader, audit, writer, decoder, deadLettersOf, co
         next: positions.get(partition),
         ledger: known.partitions.get(partition),
         after: ranges.slice(nth + 1),
+        contents,
         onProgress: offsets => onProgress?.((done += offsets), total),
       }),
     )
@@ -83,8 +90,9 @@ export async function verify({ reader, audit, writer, decoder, deadLettersOf, co
     topic: reader.name,
     writer: known.writer,
     log: known.number,
+    contents,
     ...(lost === undefined ? {} : { letters_lost_below: lost }),
-    partitions,
+    partitions: await withDifferences(partitions, { reader, audit, decoder, log: known.number }),
     holds: partitions.every(({ holds }) => holds),
   }
 }

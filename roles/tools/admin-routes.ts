@@ -66,7 +66,8 @@ export function openAdministration(parts: AdministrationParts): AdministrationRo
       await app.register(
         auditRoutes(
           {
-            verify: () => verify({ reader, audit, writer: writerName, decoder, deadLettersOf: async () => deadLettersReader }),
+            verify: contents =>
+              verify({ reader, audit, writer: writerName, decoder, deadLettersOf: async () => deadLettersReader, contents }),
             trace: id => trace({ id, reader, audit, writer: writerName, decoder, deadLettersOf: async () => deadLetters, trouble }),
           },
           administration,

@@ -13,6 +13,7 @@ import { checkRemoteStore, openRemote } from './target/remote.ts'
 import { jsonLine, plain } from './text.ts'
 
 interface VerifyFlags extends TargetFlags {
+  readonly contents?: boolean
   readonly json?: boolean
 }
 
@@ -20,17 +21,28 @@ interface VerifyFlags extends TargetFlags {
 export function addCommands(command: Command, sources: Sources): void {
   answering(addTargetOptions(command))
     .argument('<store>', storeNamesText)
+    .option('--contents', 'compare every column of every row, and not only the number of rows')
     .option('--json', 'print a JSON object')
     .description('Compares a store with its log, message by message: each must be stored exactly once or be a dead letter.')
     .addHelpText(
       'after',
       `
 Reads the messages that are still in the log, up to the position of the writer, decodes them as the writer does, and compares them with
-the rows in the store and with the dead letters. Prints for each partition the offsets that were compared, the counts
+the rows in the store and with the dead letters. No faults means:
+
+  without --contents   each message has as many rows in the store as it decodes to, and none of them twice, or it is a dead letter, empty
+                       or filtered; what is in the rows is not compared
+  with --contents      the same, and every column of every row is what the message decodes to; at most five times as slow. Payloads are
+                       compared as readers return them: neither the order of their keys nor the notation of their numbers counts
+
+Neither compares rows of messages that the log has deleted, that are above the position of the writer, or that the store rejected in part,
+rows of other logs and writers, and what others have added to the tables.
+
+Prints for each partition the offsets that were compared, the counts
 
   received = stored + empty + filtered + dead-lettered
 
-the same counts as a relational store keeps them (ledger), and the first faults: messages that are missing, stored twice or stored wrongly.
+the same counts as a relational store keeps them (ledger), and the first faults.
 
 Messages that the log has deleted, from its start or by compaction, can no longer be compared: they are counted, not reported as faults.
 
@@ -43,6 +55,7 @@ Exit code 0: no faults. 1: faults. 2: the comparison failed, for example because
 Examples:
   SVC_LOG_BROKERS=kafka:9092 SVC_RELATIONAL_URL=postgres://… ./sluice verify relational
   ./sluice verify relational --config writer.toml --json | jq .holds
+  ./sluice verify relational --contents
   SVC_LOG_BROKERS=kafka:9092 SVC_DOCUMENT_URL=mongodb://… ./sluice verify document
   ./sluice verify relational --url http://127.0.0.1:8080 --token "$TOKEN"
 `,
@@ -66,11 +79,12 @@ interface UnreadTopic {
 }
 
 /** One for each topic. */
-async function reported(storeName: string, flags: TargetFlags, sources: Sources): Promise<(VerifyReport | UnreadTopic)[]> {
+async function reported(storeName: string, flags: VerifyFlags, sources: Sources): Promise<(VerifyReport | UnreadTopic)[]> {
+  const { contents = false } = flags
   const store = storeNamed(storeName)
   if (flags.url !== undefined) {
     checkRemoteStore(store)
-    return [await openRemote(flags.url, flags.token).verify()]
+    return [await openRemote(flags.url, flags.token).verify(contents)]
   }
   const { openTarget } = await import('./target/target.ts')
   const target = await openTarget(store, flags, sources)
@@ -93,6 +107,7 @@ async function reported(storeName: string, flags: TargetFlags, sources: Sources)
         decoder: target.decoder(),
         deadLettersOf: owner => target.openDeadLettersTopic(topic, owner),
         ...(target.committed === undefined ? {} : { committed: target.committed }),
+        contents,
         onProgress: progress.show,
       })
       reports.push(report)
@@ -117,7 +132,7 @@ function reportWords(report: VerifyReport | UnreadTopic): string {
 
 /** The report as text. */
 export function verifyWords(report: VerifyReport): string {
-  const { topic, writer, log, partitions, letters_lost_below: lost, holds } = report
+  const { topic, writer, log, contents, partitions, letters_lost_below: lost, holds } = report
   const lines = [`log ${topic} (${log} in the store), writer ${writer}`, '']
   for (const partition of partitions) lines.push(...partitionWords(partition), '')
   if (lost !== undefined) {
@@ -133,7 +148,7 @@ export function verifyWords(report: VerifyReport): string {
   const wrong = partitions.filter(partition => !partition.holds).length
   lines.push(
     holds
-      ? `ok: ${received} messages in ${partitions.length} ${partitions.length === 1 ? 'partition' : 'partitions'}, ${inFlight} more in flight${lostWords}`
+      ? `ok: ${received} messages in ${partitions.length} ${partitions.length === 1 ? 'partition' : 'partitions'}${contents ? ', with every column of their rows' : ''}, ${inFlight} more in flight${lostWords}`
       : `faults in ${wrong} of ${partitions.length} partitions${lostWords}`,
   )
   return `${lines.join('\n')}\n`

@@ -2,9 +2,10 @@
 
 import { senmlFormat } from '../../transformers/record-batch.ts'
 import type { StoreAudit, Whereabouts } from '../audit.ts'
+import { storedPayload, textOf } from '../contents.ts'
 import { openScanAudit } from '../scan-audit.ts'
 import { packedPosition } from '../sink.ts'
-import type { Connection } from './connection.ts'
+import type { Connection, Row } from './connection.ts'
 import { dateBytes } from './day-registry.ts'
 import { isSchemaFault } from './errors.ts'
 import type { SinkOptions } from './options.ts'
@@ -12,30 +13,60 @@ import { readLogs } from './registry.ts'
 import { physicalName } from './schema.ts'
 
 const dayUs = 86_400_000_000
+/** Fewer than of keys alone, since a row may have a payload of 256 KiB. */
+const pageRows = 200
+
+const keyColumns = 'position, "index"'
+const originColumns = `${keyColumns}, channel, day, subtopic, publisher, protocol`
+const recordColumns = `${originColumns}, name, unit, time_us, value, string_value, bool_value, data_value, sum, update_time`
+const documentColumns = `${originColumns}, created, payload`
+
+interface StoredRow {
+  readonly format: string
+  readonly columns: Row
+}
 
 /** @param connection the caller closes it */
 export function openAudit(connection: Connection, { bucketDays }: SinkOptions): StoreAudit {
+  /** The bucket of the row before: most rows are of the same one. */
+  let bucket = { day: Number.NaN, text: '' }
+
   /** The tables that exist: a format's table may have been dropped. */
-  async function tables(): Promise<string[]> {
+  async function tables(): Promise<{ format: string; table: string }[]> {
     const there = new Set<string>()
     const all = 'SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?'
     for await (const rows of connection.pages(all, [connection.keyspace])) for (const row of rows) there.add(row['table_name'] as string)
-    const names = [senmlFormat]
-    for await (const rows of connection.pages(`SELECT table_name FROM ${connection.table('sluice_formats')}`)) {
-      for (const row of rows) if (there.has(row['table_name'] as string)) names.push(row['table_name'] as string)
+    const found = [{ format: senmlFormat, table: senmlFormat }]
+    for await (const rows of connection.pages(`SELECT format, table_name FROM ${connection.table('sluice_formats')}`)) {
+      for (const row of rows) {
+        const [format, table] = [row['format'] as string, row['table_name'] as string]
+        if (there.has(table)) found.push({ format, table })
+      }
     }
-    return names
+    return found
   }
 
-  return openScanAudit({
+  return openScanAudit<StoredRow>({
     logs: () => readLogs(connection),
 
-    async scan(add) {
-      for (const name of await tables()) {
-        for await (const rows of connection.pages(`SELECT position, "index" FROM ${connection.table(name)}`)) {
-          for (const row of rows) add(row['position'] as bigint, row['index'] as number)
+    async scan(add, _ranges, contents) {
+      for (const { format, table } of await tables()) {
+        const columns = contents ? (format === senmlFormat ? recordColumns : documentColumns) : keyColumns
+        const select = `SELECT ${columns} FROM ${connection.table(table)}`
+        for await (const rows of connection.pages(select, [], contents ? { fetchSize: pageRows } : {})) {
+          for (const row of rows) add(row['position'] as bigint, row['index'] as number, { format, columns: row })
         }
       }
+    },
+
+    textOf({ format, columns }) {
+      if (format === senmlFormat) {
+        const timeUs = columns['time_us'] as bigint
+        return textOf(format, { ...columns, time: inBucket(timeUs, timeUs, columns['day']) })
+      }
+      const created = columns['created'] as bigint
+      const payload = storedPayload(String(columns['payload']))
+      return textOf(format, { ...columns, created: inBucket(created, created / 1000n, columns['day']), payload })
     },
 
     async replayed(log, partition, from, to) {
@@ -96,5 +127,12 @@ export function openAudit(connection: Connection, { bucketDays }: SinkOptions): 
 
   function bucketOf(timeUs: number): Buffer {
     return dateBytes(dayOf(timeUs))
+  }
+
+  /** A time as it is compared: readers do not find a row that stands in the bucket of another day. */
+  function inBucket(time: bigint, timeUs: bigint, day: unknown): bigint | string {
+    const first = dayOf(Number(timeUs))
+    if (first !== bucket.day) bucket = { day: first, text: new Date(first * 86_400_000).toISOString().slice(0, 10) }
+    return String(day) === bucket.text ? time : `${time} on the day ${String(day)}`
   }
 }

@@ -1,44 +1,90 @@
 // The audit of an InfluxDB store: lists the rows of a log in the order of positions, for which there is no index, so it scans all measurements. The
-// server streams the rows series by series; this process keeps the counters of a slice, and the longest series.
+// server streams the rows series by series; this process keeps the counters of a slice, and the longest series. Rows with all their columns are read
+// window by window, since the fields of a point come one after the other: this process keeps the points of a window.
 
+import { printJson } from '../../transformers/json/canonical.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
 import type { StoreAudit, Whereabouts } from '../audit.ts'
+import { textOf } from '../contents.ts'
 import { type AddRow, openScanAudit } from '../scan-audit.ts'
 import { packedPosition } from '../sink.ts'
-import { type Connection, cell, columnIndex, type FluxTableMetaData, fluxFrom, fluxWhere, ownColumns, type Row } from './connection.ts'
+import {
+  type Connection,
+  cell,
+  columnIndex,
+  exactText,
+  type FluxTableMetaData,
+  fluxFrom,
+  fluxText,
+  fluxWhere,
+  nsOf,
+  ownColumns,
+  type Row,
+  typeOf,
+  unescaped,
+} from './connection.ts'
 import { physicalName } from './encode.ts'
 import type { SinkOptions } from './options.ts'
-import { msOf, ordinalOf } from './points.ts'
-import { readLogs, replayedOffsets } from './registry.ts'
+import { msOf, ordinalOf, restNsOf, restUsOf } from './points.ts'
+import { type FieldValue, readFormats, readLogs, replayedOffsets } from './registry.ts'
 
 const bothFields = ' |> filter(fn: (r) => r._field == "/index" or r._field == "/position")'
 /** The columns of a pivoted answer besides measurement and tags: result, table, start, stop, time, position and index. */
 const pivotedColumns = 7
 
+/** A point, in the measurement of a format. */
+interface Point {
+  readonly format: string
+  readonly tags: Readonly<Record<string, string>>
+  readonly ns: bigint
+  readonly fields: Map<string, FieldValue>
+}
+
 /** @param connection the caller closes it */
 export function openAudit(connection: Connection, _options: SinkOptions): StoreAudit {
-  async function scan(add: AddRow): Promise<void> {
-    const pairs = pairedRows((position, index) => add(BigInt(position), ordinalOf(Number(index))))
+  async function scan(add: AddRow<undefined>): Promise<void> {
+    const pairs = pairedRows((position, index) => add(BigInt(position), ordinalOf(Number(index)), undefined))
     for await (const rows of connection.query(fluxFrom(connection.bucket) + bothFields)) for (const row of rows) pairs.add(row)
     for (const tags of pairs.finish()) await scanSeries(tags, add)
   }
 
   /** Reads a series again that was written to while its two fields were read, so that they cannot be paired by their order. */
-  async function scanSeries(tags: Readonly<Record<string, string>>, add: AddRow): Promise<void> {
+  async function scanSeries(tags: Readonly<Record<string, string>>, add: AddRow<undefined>): Promise<void> {
     const paired = '|> pivot(rowKey: ["_time"], columnKey: ["_field"], valueColumn: "_value")'
     for await (const rows of connection.query(`${fluxFrom(connection.bucket)}${fluxWhere(tags)}${bothFields} ${paired}`)) {
       for (const row of rows) {
         const [position, index] = [cell(row, '/position'), cell(row, '/index')]
         // Another series may have these tags and further ones.
         const isIt = Object.keys(tags).length === row.tableMeta.columns.length - pivotedColumns
-        if (isIt && position && index) add(BigInt(position), ordinalOf(Number(index)))
+        if (isIt && position && index) add(BigInt(position), ordinalOf(Number(index)), undefined)
       }
     }
   }
 
-  return openScanAudit({
+  async function scanContents(add: AddRow<Point>): Promise<void> {
+    const formats = new Map((await readFormats(connection)).map(({ format }) => [physicalName(format), format]))
+    let widthNs = windowNsMax
+    for (let startNs = await nextNs(connection, undefined); startNs !== undefined; ) {
+      const stopNs = least(floored(startNs, widthNs) + widthNs, floored(startNs, windowNsMax) + windowNsMax)
+      const { points, bytes } = await readWindow(connection, formats, { startNs, stopNs })
+      if (bytes > windowBytesMax && stopNs - startNs > 1n) {
+        widthNs /= 2n
+        continue
+      }
+      for (const point of points) {
+        const [position, index] = [point.fields.get('/position'), point.fields.get('/index')]
+        // Others are not sluice's.
+        if (typeof position === 'bigint' && typeof index === 'bigint') add(position, ordinalOf(Number(index)), point)
+      }
+      if (bytes < windowBytesMax / 4 && widthNs < windowNsMax) widthNs *= 2n
+      startNs = points.length > 0 ? stopNs : await nextNs(connection, stopNs)
+    }
+  }
+
+  return openScanAudit<Point | undefined>({
     logs: () => readLogs(connection),
-    scan,
+    scan: (add, _ranges, contents) => (contents ? scanContents(add) : scan(add)),
+    textOf: point => pointText(point!),
     replayed: (log, partition, from, to) => replayedOffsets(connection, log, partition, from, to),
 
     async rowsOf(log, partition, offset, { channel, format, earliestUs, latestUs }: Whereabouts) {
@@ -122,4 +168,148 @@ export function pairedRows(give: (position: string, index: string) => void): Pai
       return [...waiting.values()].map(({ tags }) => tags)
     },
   }
+}
+
+/** A day, since a window must not contain two shards: in one query, the storage returns a field with the type of the first shard only. */
+const windowNsMax = 86_400_000_000_000n
+/** About how many bytes the points of a window may have. */
+const windowBytesMax = 32 * 1024 * 1024
+const fieldBytes = 100
+
+/** The time of the first point from a time on; undefined if there is none. */
+async function nextNs(connection: Connection, startNs: bigint | undefined): Promise<bigint | undefined> {
+  const from = fluxFrom(connection.bucket, startNs === undefined ? {} : { startNs })
+  const first = `${from}${fluxWhere({ _field: '/position' })} |> group() |> first() |> keep(columns: ["_time"])`
+  for await (const [row] of connection.query(first)) if (row !== undefined) return nsOf(cell(row, '_time')!)
+  return undefined
+}
+
+const recordTexts = ['protocol', 'stringValue', 'dataValue'].map(field => `r._field == ${fluxText(field)}`).join(' or ')
+const isRecord = `r._measurement == ${fluxText(senmlFormat)}`
+
+/**
+ * All fields of the points in a range, in results named after what is right in them. Texts with a line end are changed in CSV; and in a series Flux
+ * 0.196 loses an empty text that comes right after equal ones, and moves up those that follow.
+ */
+function windowFlux(points: string): string {
+  const without = ' |> drop(columns: ["_start", "_stop"])'
+  const results = {
+    numbers: ` |> filter(fn: (r) => not (${isRecord} and (${recordTexts})))${without}`,
+    texts: ` |> filter(fn: (r) => r._value =~ /^[^\\r\\n]+$/)${without}`,
+    empty: ` |> filter(fn: (r) => r._value == "")${without}`,
+    exact: ` |> filter(fn: (r) => r._value =~ /[\\r\\n]/)${exactText}${without}`,
+  }
+  return `import "strings"\n${Object.entries(results)
+    .map(([name, of]) => `${points}${of} |> yield(name: "${name}")`)
+    .join('\n')}`
+}
+
+interface Window {
+  /** Incomplete if there are more bytes than a window may have. */
+  readonly points: readonly Point[]
+  readonly bytes: number
+}
+
+/** Stops when a window of more than a nanosecond becomes too large. */
+async function readWindow(
+  connection: Connection,
+  formats: ReadonlyMap<string, string>,
+  range: { startNs: bigint; stopNs: bigint },
+): Promise<Window> {
+  const points = new Map<string, Point>()
+  let bytes = 0
+  let meta: FluxTableMetaData | undefined
+  let table = ''
+  let series = ''
+  let tags: Record<string, string> = {}
+  let result = ''
+  for await (const rows of connection.query(windowFlux(fluxFrom(connection.bucket, range)))) {
+    for (const row of rows) {
+      // Each table has the points of one field of one series.
+      if (row.tableMeta !== meta || cell(row, 'table') !== table || cell(row, 'result') !== result) {
+        ;[meta, table, result] = [row.tableMeta, cell(row, 'table')!, cell(row, 'result')!]
+        tags = tagsOf(row)
+        series = JSON.stringify(tags)
+      }
+      const isText = typeOf(row, '_value') === 'string'
+      if (isText === (result === 'numbers')) continue
+      const time = cell(row, '_time')!
+      let point = points.get(series + time)
+      if (point === undefined) {
+        const { _measurement: measurement = '' } = tags
+        points.set(series + time, (point = { format: formats.get(measurement) ?? measurement, tags, ns: nsOf(time), fields: new Map() }))
+        bytes += series.length + fieldBytes
+      }
+      const value = valueOf(row, isText, result)
+      point.fields.set(cell(row, '_field')!, value)
+      bytes += fieldBytes + (typeof value === 'string' ? value.length : 0)
+    }
+    if (bytes > windowBytesMax && range.stopNs - range.startNs > 1n) break
+  }
+  return { points: [...points.values()], bytes }
+}
+
+/** With the measurement. */
+function tagsOf({ tableMeta, values }: Row): Record<string, string> {
+  return Object.fromEntries(
+    tableMeta.columns.filter(({ label }) => !ownColumns.has(label) && label !== 'exact').map(({ label, index }) => [label, values[index]!]),
+  )
+}
+
+function valueOf(row: Row, isText: boolean, result: string): FieldValue {
+  if (result === 'exact') return unescaped(cell(row, 'exact')!)
+  const text = cell(row, '_value')!
+  if (isText) return text
+  const type = typeOf(row, '_value')
+  return type === 'boolean' ? text === 'true' : type === 'double' ? Number(text) : BigInt(text)
+}
+
+function pointText({ format, tags, ns, fields }: Point): string {
+  const indexField = Number(fields.get('/index'))
+  const timeUs = timeUsOf(ns, fields.get('/position') as bigint, indexField)
+  const origin = {
+    index: ordinalOf(indexField),
+    channel: tags['channel'] ?? '',
+    subtopic: tags['subtopic'] ?? '',
+    publisher: tags['publisher'] ?? '',
+  }
+  if (format === senmlFormat) {
+    const data = fields.get('dataValue')
+    return textOf(format, {
+      ...origin,
+      protocol: fields.get('protocol'),
+      name: tags['name'] ?? '',
+      unit: tags['unit'],
+      time: timeUs,
+      value: fields.get('value'),
+      string_value: fields.get('stringValue'),
+      bool_value: fields.get('boolValue'),
+      data_value: typeof data === 'string' ? Buffer.from(data, 'base64url') : data,
+      sum: fields.get('sum'),
+      update_time: fields.get('updateTime'),
+    })
+  }
+  const created = fields.get('/created')
+  return textOf(format, {
+    ...origin,
+    protocol: fields.get('/protocol'),
+    created: typeof created === 'bigint' && floored(created, 1000n) / 1000n === timeUs ? created : `${created}, but at ${ns}`,
+    payload: printJson(Object.fromEntries([...fields].filter(([key]) => !key.startsWith('/')))),
+  })
+}
+
+/** The time of a row by its point and `/index`; a text if the point is not where the sink puts the row. */
+function timeUsOf(ns: bigint, position: bigint, indexField: number): bigint | string {
+  const ms = floored(ns, 1_000_000n) / 1_000_000n
+  const rest = restNsOf(Number(position >> 56n), Number((position >> 44n) & 0xfffn), Number(position & 0xfff_ffff_ffffn))
+  return ns - ms * 1_000_000n === BigInt(rest) ? ms * 1000n + BigInt(restUsOf(indexField)) : `at ${ns}`
+}
+
+function least(one: bigint, other: bigint): bigint {
+  return one < other ? one : other
+}
+
+/** The greatest multiple that is not above the value. */
+function floored(value: bigint, of: bigint): bigint {
+  return value - (((value % of) + of) % of)
 }

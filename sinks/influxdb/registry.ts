@@ -112,7 +112,7 @@ function formatLine({ format, channel }: RegisteredFormat): string {
   return `${formatsMeasurement},name=${tagText(physicalName(format))} format=${stringText(format)},channel=${stringText(channel)},${created} ${registryNs}`
 }
 
-async function readFormats(connection: Connection, signal?: AbortSignal): Promise<RegisteredFormat[]> {
+export async function readFormats(connection: Connection, signal?: AbortSignal): Promise<RegisteredFormat[]> {
   const points = await readRegistry(connection, [formatsMeasurement], signal)
   return points.map(point => ({ format: textField(point, 'format'), channel: textField(point, 'channel') }))
 }

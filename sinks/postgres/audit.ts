@@ -2,32 +2,51 @@
 //
 // So a server sorts them, on disk if necessary, and returns them through a cursor, a page at a time, in one transaction that lasts as long as the
 // comparison. The embedded database runs one transaction at a time and has to serve others, so it is queried by small ranges, each of which reads its
-// tables: good enough for the sizes it is made for.
+// tables: good enough for the sizes it is made for. Rows with all their columns are sorted and read in the same way.
 
-import type { Database } from '../../database/database.ts'
+import type { Database, SqlRow } from '../../database/database.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
 import type { AuditedLog, AuditedMessage, AuditedPartition, StoreAudit, Whereabouts } from '../audit.ts'
+import { addDigests, digestOf, storedPayload, textOf } from '../contents.ts'
 import { packedPosition } from '../sink.ts'
-import { hasRows, physicalName, quoted, readLogs, rowTables, tableExists } from './registry.ts'
+import { hasRows, physicalName, quoted, type RowTable, readLogs, rowTables, tableExists } from './registry.ts'
 
-const pageRows = 5_000
+const pageMessages = 5_000
+/** Fewer, since a row may have a payload of 256 KiB. */
+const pageRows = 200
 const embeddedRangeOffsets = 50_000
+/** How much the embedded database returns at once. */
+const embeddedRowsBytes = 8 * 1024 * 1024
 
 /** @param database the caller closes it; opened without a statement timeout where it is a server, since a sort may take long */
 export function openAudit(database: Database): StoreAudit {
-  async function* inRanges(
-    tables: readonly string[],
-    log: number,
-    partition: number,
-    from: number,
-    to: number,
-  ): AsyncGenerator<AuditedMessage> {
-    for (let start = from; start < to; start += embeddedRangeOffsets) {
-      const end = Math.min(start + embeddedRangeOffsets, to)
-      const rows = await database.query<MessageRow>(
-        messagesSql(tables, packedPosition(log, partition, start), packedPosition(log, partition, end)),
-      )
-      yield* rows.map(messageOf)
+  const isEmbedded = database.kind === 'embedded'
+
+  /** The pages of a query of positions in a range: on a server by one cursor, embedded by one query for each part of the range. */
+  async function* pages<Row extends SqlRow>(
+    sql: (range: PositionRange) => string,
+    range: PositionRange,
+    rowsMax: number,
+    parts: (range: PositionRange) => AsyncIterable<PositionRange> = parted,
+  ): AsyncGenerator<Row[]> {
+    if (!isEmbedded) yield* byCursor<Row>(database, sql(range), rowsMax)
+    else for await (const part of parts(range)) yield await database.query<Row>(sql(part))
+  }
+
+  /** Parts whose rows with all their columns have a bounded size, unless a single message exceeds it. */
+  async function* partedBySize(tables: readonly RowTable[], range: PositionRange): AsyncGenerator<PositionRange> {
+    for await (const { from, to } of parted(range)) {
+      let start = from
+      let bytes = 0
+      for (const row of await database.query<SizeRow>(sizesSql(tables, { from, to }))) {
+        if (bytes > 0 && bytes + Number(row.bytes) > embeddedRowsBytes) {
+          yield { from: start, to: row.position }
+          start = row.position
+          bytes = 0
+        }
+        bytes += Number(row.bytes)
+      }
+      yield { from: start, to }
     }
   }
 
@@ -41,10 +60,28 @@ export function openAudit(database: Database): StoreAudit {
       })
     },
 
-    async *messages(log, partition, from, to) {
+    async *messages(log, partition, from, to, { contents = false } = {}) {
       const all = await rowTables(database)
-      if (database.kind === 'embedded') yield* inRanges(all, log, partition, from, to)
-      else yield* byCursor(database, messagesSql(all, packedPosition(log, partition, from), packedPosition(log, partition, to)))
+      const range = { from: packedPosition(log, partition, from), to: packedPosition(log, partition, to) }
+      if (contents) {
+        const rows = pages<ContentsRow>(
+          part => contentsSql(all, inRange(part)),
+          range,
+          pageRows,
+          part => partedBySize(all, part),
+        )
+        yield* digested(all, rows)
+        return
+      }
+      for await (const page of pages<MessageRow>(part => messagesSql(all, part), range, pageMessages)) yield* page.map(messageOf)
+    },
+
+    async rowTexts(positions, each) {
+      if (positions.size === 0) return
+      const all = await rowTables(database)
+      const sql = contentsSql(all, `position IN (${[...positions].join(', ')})`)
+      const found = isEmbedded ? [await database.query<ContentsRow>(sql)] : byCursor<ContentsRow>(database, sql, pageRows)
+      for await (const page of found) for (const row of page) each(row.position, rowTextOf(all, row))
     },
 
     hasRows: log => hasRows(database, log),
@@ -89,9 +126,28 @@ function literal(text: string): string {
   return `E'${doubled.replaceAll('\\', '\\\\').replace(new RegExp(unprintable, 'gu'), character => `\\U${character.codePointAt(0)!.toString(16).padStart(8, '0')}`)}'`
 }
 
-/** A message's rows are in one table, but the statement would also find them in several. The positions are literals, since a cursor takes no parameters. */
-function messagesSql(tables: readonly string[], from: bigint, to: bigint): string {
-  const rows = tables.map(table => `SELECT position, index FROM ${table} WHERE position >= ${from} AND position < ${to}`)
+/** Packed positions: `[from, to)`. */
+interface PositionRange {
+  readonly from: bigint
+  readonly to: bigint
+}
+
+// The positions are literals, since a cursor takes no parameters.
+
+function inRange({ from, to }: PositionRange): string {
+  return `position >= ${from} AND position < ${to}`
+}
+
+async function* parted({ from, to }: PositionRange): AsyncGenerator<PositionRange> {
+  for (let start = from; start < to; start += BigInt(embeddedRangeOffsets)) {
+    const end = start + BigInt(embeddedRangeOffsets)
+    yield { from: start, to: end < to ? end : to }
+  }
+}
+
+/** A message's rows are in one table, but the statement would also find them in several. */
+function messagesSql(tables: readonly RowTable[], range: PositionRange): string {
+  const rows = tables.map(({ table }) => `SELECT position, index FROM ${table} WHERE ${inRange(range)}`)
   return `
     SELECT found.position, found.rows, found.doubled, replayed.position IS NOT NULL AS replayed
     FROM (
@@ -103,14 +159,73 @@ function messagesSql(tables: readonly string[], from: bigint, to: bigint): strin
     ORDER BY found.position`
 }
 
+const originColumns = 'position, index, channel, subtopic, publisher, protocol'
+/** An infinite time, which only others write, has no microseconds. */
+const recordColumns = `${originColumns}, name, unit, CASE WHEN isfinite(time) THEN (extract(epoch FROM time) * 1000000)::bigint END AS time,
+  value, string_value, bool_value, data_value, sum, update_time, NULL::bigint AS created, NULL::text AS payload`
+const documentColumns = `${originColumns}, NULL::text, NULL::text, NULL::bigint,
+  NULL::float8, NULL::text, NULL::boolean, NULL::bytea, NULL::float8, NULL::float8, created, payload::text`
+
+/** All columns of the rows that meet the condition, in the order of their positions; `nth` is the row's table. */
+function contentsSql(tables: readonly RowTable[], condition: string): string {
+  const rows = tables.map(
+    ({ format, table }, nth) =>
+      `SELECT ${nth} AS nth, ${format === senmlFormat ? recordColumns : documentColumns} FROM ${table} WHERE ${condition}`,
+  )
+  return `
+    SELECT every.*, replayed.position IS NOT NULL AS replayed
+    FROM (${rows.join(' UNION ALL ')}) AS every
+    LEFT JOIN sluice.replayed ON replayed.position = every.position
+    ORDER BY every.position, every.index`
+}
+
+/** About how many bytes the rows of each message have. */
+function sizesSql(tables: readonly RowTable[], range: PositionRange): string {
+  const rows = tables.map(({ format, table }) => {
+    const own =
+      format === senmlFormat
+        ? 'coalesce(octet_length(string_value), 0) + coalesce(octet_length(data_value), 0)'
+        : 'octet_length(payload::text)'
+    return `SELECT position, 500 + octet_length(subtopic) + ${own} AS bytes FROM ${table} WHERE ${inRange(range)}`
+  })
+  return `SELECT position, sum(bytes)::bigint AS bytes FROM (${rows.join(' UNION ALL ')}) AS every GROUP BY position ORDER BY position`
+}
+
+/** @param pages in the order of positions and indexes */
+async function* digested(tables: readonly RowTable[], pages: AsyncIterable<ContentsRow[]>): AsyncGenerator<AuditedMessage> {
+  let position = -1n
+  let index = -1
+  let message = { offset: 0, rows: 0, doubled: 0, replayed: false, digest: 0 }
+  for await (const page of pages) {
+    for (const row of page) {
+      if (row.position !== position) {
+        if (message.rows > 0) yield message
+        message = { offset: offsetOf(row.position), rows: 0, doubled: 0, replayed: row.replayed, digest: 0 }
+        position = row.position
+        index = -1
+      }
+      if (row.index === index) message.doubled++
+      index = row.index
+      message.rows++
+      message.digest = addDigests(message.digest, digestOf(rowTextOf(tables, row)))
+    }
+  }
+  if (message.rows > 0) yield message
+}
+
+function rowTextOf(tables: readonly RowTable[], row: ContentsRow): string {
+  const { format } = tables[row.nth]!
+  return textOf(format, row.payload === null ? row : { ...row, payload: storedPayload(row.payload) })
+}
+
 /** Yields page after page from one transaction, which ends with the last page or when the caller stops. */
-async function* byCursor(database: Database, sql: string): AsyncGenerator<AuditedMessage> {
-  const { readable, writable } = new TransformStream<MessageRow[], MessageRow[]>()
+async function* byCursor<Row extends SqlRow>(database: Database, sql: string, rowsMax: number): AsyncGenerator<Row[]> {
+  const { readable, writable } = new TransformStream<Row[], Row[]>()
   const pages = writable.getWriter()
   const reading = database.transaction(async transaction => {
     await transaction.execute(`DECLARE audited NO SCROLL CURSOR FOR ${sql}`)
     for (;;) {
-      const rows = await transaction.query<MessageRow>(`FETCH ${pageRows} FROM audited`)
+      const rows = await transaction.query<Row>(`FETCH ${rowsMax} FROM audited`)
       if (rows.length === 0) return
       // Rejects if the caller has stopped.
       await pages.write(rows)
@@ -124,7 +239,7 @@ async function* byCursor(database: Database, sql: string): AsyncGenerator<Audite
     // The caller has stopped, so there is nothing to close.
     .catch(() => undefined)
   try {
-    for await (const rows of readable) yield* rows.map(messageOf)
+    yield* readable
   } finally {
     await ended
   }
@@ -137,7 +252,9 @@ type PartitionRow = Record<string, number | string | bigint> & {
 } & Readonly<
     Record<'next_offset' | 'received' | 'stored' | 'empty' | 'filtered' | 'skipped' | 'duplicate' | 'dead_lettered' | 'lost', bigint>
   >
-type MessageRow = Record<string, bigint | boolean> & { position: bigint; rows: bigint; doubled: bigint; replayed: boolean }
+type MessageRow = SqlRow & { position: bigint; rows: bigint; doubled: bigint; replayed: boolean }
+type SizeRow = SqlRow & { position: bigint; bytes: bigint }
+type ContentsRow = SqlRow & { nth: number; position: bigint; index: number; payload: string | null; replayed: boolean }
 
 function partitionOf(row: PartitionRow): AuditedPartition {
   return {
@@ -154,7 +271,11 @@ function partitionOf(row: PartitionRow): AuditedPartition {
 }
 
 function messageOf({ position, rows, doubled, replayed }: MessageRow): AuditedMessage {
-  return { offset: Number(position & 0xfff_ffff_ffffn), rows: Number(rows), doubled: Number(doubled), replayed }
+  return { offset: offsetOf(position), rows: Number(rows), doubled: Number(doubled), replayed }
+}
+
+function offsetOf(position: bigint): number {
+  return Number(position & 0xfff_ffff_ffffn)
 }
 
 function countOf(rows: readonly Record<string, unknown>[]): number {

@@ -194,7 +194,7 @@ export function freeLog(database: Database, number: number, isIdle = false): Pro
 }
 
 export async function hasRows(queries: Queries, log: number): Promise<boolean> {
-  for (const table of await rowTables(queries)) {
+  for (const { table } of await rowTables(queries)) {
     const [row] = await queries.query(`SELECT 1 FROM ${table} WHERE position >= $1 AND position <= $2 LIMIT 1`, positionsOf(log))
     if (row !== undefined) return true
   }
@@ -206,12 +206,20 @@ function positionsOf(log: number): bigint[] {
   return [packedPosition(log, 0, 0), packedPosition(log, limits.partition, limits.offset)]
 }
 
-/** The tables of rows, quoted. A registered format whose table was dropped has no rows until the table is created again. */
-export async function rowTables(queries: Queries): Promise<string[]> {
-  const formats = await queries.query<{ table_name: string }>(
-    `SELECT table_name FROM sluice.formats WHERE ${tableExists} ORDER BY table_name`,
+export interface RowTable {
+  /** `messages` for SenML. */
+  readonly format: string
+  /** Quoted. */
+  readonly table: string
+}
+
+/** The tables of rows. A registered format whose table was dropped has no rows until the table is created again. */
+export async function rowTables(queries: Queries): Promise<RowTable[]> {
+  const formats = await queries.query<{ format: string; table_name: string }>(
+    `SELECT format, table_name FROM sluice.formats WHERE ${tableExists} ORDER BY table_name`,
   )
-  return ['public.messages', ...formats.map(({ table_name }) => quoted(table_name))]
+  const records = { format: senmlFormat, table: 'public.messages' }
+  return [records, ...formats.map(({ format, table_name }) => ({ format, table: quoted(table_name) }))]
 }
 
 export const tableExists = `to_regclass(format('formats.%I', table_name)) IS NOT NULL`

@@ -1,30 +1,12 @@
 // The contract of every StoreAudit, for the fake and the real ones: an audit finds what a sink has written.
 
 import { describe, expect, test } from 'vitest'
-import type { AuditedMessage, StoreAudit } from '../../sinks/audit.ts'
-import type { ReplaySink } from '../../sinks/replay.ts'
+import type { AuditedMessage } from '../../sinks/audit.ts'
 import type { Sink } from '../../sinks/sink.ts'
 import { batchOf, noonUs, plain, plainBatch, type TestMessage } from '../sinks/batches.ts'
-import type { SinkIdentity } from './sink/fixture.ts'
-
-/** An empty store. */
-export interface AuditedStore {
-  readonly open: (identity?: SinkIdentity) => Promise<Sink>
-  /** @param logNumber of a log that belongs to the sink's writer */
-  readonly openReplay: (logNumber: number) => Promise<ReplaySink>
-  readonly audit: StoreAudit
-  /** Writes the rows of this position a second time, to simulate a fault. */
-  readonly double: (position: bigint) => Promise<void>
-  /** Removes the rows of this position. */
-  readonly remove: (position: bigint) => Promise<void>
-  /** Drops the table of a format, like an operator may. */
-  readonly dropFormat: (format: string) => Promise<void>
-  /** How many rows the store's own shell would show for `statementOf`; absent for a store without one. */
-  readonly shown?: (statement: string) => Promise<number>
-  /** Frees the number of a log, as `./sluice logs --free` does. */
-  readonly free: (logNumber: number) => Promise<void>
-  readonly close: () => Promise<void>
-}
+import { auditContents } from './audit-contents.ts'
+import { type AuditedStore, all } from './audited-store.ts'
+import { packed } from './sink/fixture.ts'
 
 const signal = new AbortController().signal
 const keep = async (): Promise<void> => undefined
@@ -40,8 +22,6 @@ export function auditConformance(name: string, openStore: () => Promise<AuditedS
       await store.close()
     }
   }
-  const packed = (sink: Sink, offset: number, partition = 0): bigint =>
-    (BigInt(sink.logNumbers[0]!) << 56n) | (BigInt(partition) << 44n) | BigInt(offset)
   /** A log that gets the number 1, since it is the only one left. */
   async function withNumberOne(open: AuditedStore['open']): Promise<Sink> {
     const otherLogs = Array.from({ length: 124 }, (_, nth) => `log-${nth}`)
@@ -177,6 +157,8 @@ export function auditConformance(name: string, openStore: () => Promise<AuditedS
         }
       }))
 
+    auditContents(withStore)
+
     test('a format whose table was dropped has no rows, and those of others are found', () =>
       withStore(async ({ audit, dropFormat }, sink) => {
         const document = (offset: number, format: string): TestMessage => ({ offset, documents: [{ format, payload: {} }] })
@@ -188,10 +170,4 @@ export function auditConformance(name: string, openStore: () => Promise<AuditedS
         expect(await audit.rowsOf(sink.logNumbers[0]!, 0, 2, { ...where, format: 'gearbox' })).toBe(1)
       }))
   })
-}
-
-async function all(messages: AsyncIterable<AuditedMessage>): Promise<AuditedMessage[]> {
-  const found: AuditedMessage[] = []
-  for await (const message of messages) found.push(message)
-  return found
 }

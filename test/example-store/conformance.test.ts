@@ -8,7 +8,8 @@ import { freeLog } from '../../sinks/logs.ts'
 import type { Sink } from '../../sinks/sink.ts'
 import { parseJson } from '../../transformers/json/parse.ts'
 import type { JsonObject } from '../../transformers/record-batch.ts'
-import { type AuditedStore, auditConformance } from '../conformance/audit.ts'
+import { auditConformance } from '../conformance/audit.ts'
+import type { AuditedStore } from '../conformance/audited-store.ts'
 import { type ReaderSite, readerConformance } from '../conformance/reader/index.ts'
 import { logsOf, withNumbers } from '../conformance/sink/fixture.ts'
 import { type SinkIdentity, type SinkStore, type StoredRow, sinkConformance } from '../conformance/sink/index.ts'
@@ -96,6 +97,7 @@ async function auditedStore(): Promise<AuditedStore> {
       for (const row of rowsAt(position)) file.rows.set(`${rowKey(row)} again`, row)
     },
     remove: async position => take(rowsAt(position)),
+    foreignChanges: {},
     dropFormat: async format => take([...file.rows.values()].filter(row => row.format === format)),
     free: number => freeLog(logTable(file), number, openAudit(file)),
     close,

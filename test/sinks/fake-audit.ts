@@ -1,8 +1,11 @@
 // An audit of the fake store. It passes test/conformance/audit.ts.
 
 import type { AuditedLog, AuditedMessage, AuditedPartition, StoreAudit } from '../../sinks/audit.ts'
+import { addDigests, digestOf, textOf } from '../../sinks/contents.ts'
 import { currentFirst } from '../../sinks/logs.ts'
 import type { MessageCounts } from '../../sinks/sink.ts'
+import { type Json, printJson } from '../../transformers/json/canonical.ts'
+import type { StoredRow } from '../conformance/sink/fixture.ts'
 import type { FakeStore } from './fake-sink.ts'
 
 /** @param books by `<log>/<partition>`, what the store would keep beside its positions */
@@ -26,19 +29,28 @@ export function openFakeAudit(store: FakeStore, books: ReadonlyMap<string, Messa
       return currentFirst(logs)
     },
 
-    async *messages(log, partition, from, to) {
+    async *messages(log, partition, from, to, { contents = false } = {}) {
       const found = new Map<number, Map<number, number>>()
-      for (const { position, index } of store.rows) {
+      const digests = new Map<number, number>()
+      for (const row of store.rows) {
+        const { position, index } = row
         const place = split(position)
         if (place.log !== log || place.partition !== partition || place.offset < from || place.offset >= to) continue
         const indexes = found.get(place.offset) ?? new Map<number, number>()
         found.set(place.offset, indexes.set(index, (indexes.get(index) ?? 0) + 1))
+        if (contents) digests.set(place.offset, addDigests(digests.get(place.offset) ?? 0, digestOf(textOfRow(row))))
       }
       const position = (offset: number) => (BigInt(log) << 56n) | (BigInt(partition) << 44n) | BigInt(offset)
       for (const [offset, indexes] of [...found].sort(([one], [other]) => one - other)) {
         const rows = [...indexes.values()].reduce((sum, times) => sum + times, 0)
-        yield { offset, rows, doubled: rows - indexes.size, replayed: store.replayed.has(position(offset)) } satisfies AuditedMessage
+        const message = { offset, rows, doubled: rows - indexes.size, replayed: store.replayed.has(position(offset)) }
+        const digest = digests.get(offset)
+        yield (digest === undefined ? message : { ...message, digest }) satisfies AuditedMessage
       }
+    },
+
+    async rowTexts(positions, each) {
+      for (const row of store.rows) if (positions.has(row.position)) each(row.position, textOfRow(row))
     },
 
     hasRows: async log => store.rows.some(({ position }) => split(position).log === log),
@@ -50,4 +62,17 @@ export function openFakeAudit(store: FakeStore, books: ReadonlyMap<string, Messa
       }).length
     },
   }
+}
+
+function textOfRow({ table, createdNs, payload, ...row }: StoredRow): string {
+  return textOf(table, {
+    ...row,
+    time: row.timeUs,
+    string_value: row.stringValue,
+    bool_value: row.boolValue,
+    data_value: row.dataValue,
+    update_time: row.updateTime,
+    created: createdNs,
+    payload: payload === undefined ? undefined : printJson(payload as Json),
+  })
 }

@@ -2,7 +2,7 @@
 
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { RowCounts } from '../../sinks/row-counts.ts'
+import { RowCounts } from '../../sinks/scan-audit.ts'
 
 test('counts rows and duplicate rows, of small and of large messages', () => {
   const rows = fc.array(

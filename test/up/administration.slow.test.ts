@@ -47,6 +47,10 @@ test('an administrator lists, shows, replays and drops dead letters, verifies an
   expect(await said('trace', bad)).toMatch(/^dead letter {2}open: .*\(rule one-value, record 0\)/m)
   expect(await said('verify', 'relational')).toMatch(/received 4 = stored 2 \+ empty 0 \+ filtered 0 \+ dead-lettered 2; skipped 0\n/)
 
+  expect(await said('verify', 'relational', '--contents')).toMatch(
+    /\nok: 4 messages in 1 partition, with every column of their rows, 0 more in/,
+  )
+
   // With the token of a user, with an unknown one, and without one.
   for (const [other, says] of [
     [site.owner.slice(7), /not an administrator's/],

@@ -18,7 +18,7 @@ export const int64Max = 2n ** 63n - 1n
  * @param text valid JSON
  */
 export function canonicalPayload(text: string): string {
-  return print(parsePayload(text))
+  return printJson(parsePayload(text))
 }
 
 /** Parses a payload; integers within int64 stay exact, even if a double would round them. */
@@ -53,15 +53,17 @@ function int64OrDouble(digits: string, nearest: number): number | bigint {
   return exact >= int64Min && exact <= int64Max ? exact : nearest
 }
 
-function print(value: Json): string {
+/** Prints a value in the canonical form. */
+export function printJson(value: Json): string {
   if (typeof value === 'string') return JSON.stringify(value)
   if (typeof value === 'number') return numberText(value)
-  if (value === null || typeof value === 'boolean' || typeof value === 'bigint') return String(value)
-  if (Array.isArray(value)) return `[${value.map(print).join(',')}]`
+  if (typeof value === 'bigint') return value >= int64Min && value <= int64Max ? String(value) : numberText(Number(value))
+  if (value === null || typeof value === 'boolean') return String(value)
+  if (Array.isArray(value)) return `[${value.map(printJson).join(',')}]`
   // Not through an object, which would print keys that look like an index first.
   let text = '{'
   for (const key of Object.keys(value).sort()) {
-    text += `${text.length > 1 ? ',' : ''}${JSON.stringify(key)}:${print(value[key]!)}`
+    text += `${text.length > 1 ? ',' : ''}${JSON.stringify(key)}:${printJson(value[key]!)}`
   }
   return `${text}}`
 }

@@ -21,7 +21,8 @@ export interface Remote {
   readonly deadLetters: DeadLetterQueue
   /** Starts a replay on the platform, and waits until it has ended. */
   readonly replay: Replay
-  verify(): Promise<VerifyReport>
+  /** @param contents whether to compare the columns of the rows, too */
+  verify(contents?: boolean): Promise<VerifyReport>
   trace(id: string): Promise<TraceReport>
 }
 
@@ -119,7 +120,7 @@ export function openRemote(url: string, token: string | undefined): Remote {
   return {
     deadLetters,
     replay,
-    verify: () => ask<VerifyReport>('GET', '/admin/verify'),
+    verify: (contents = false) => ask<VerifyReport>('GET', `/admin/verify${contents ? '?contents=true' : ''}`),
     trace: id => ask<TraceReport>('GET', `/admin/messages/${encodeURIComponent(id)}/trace`),
   }
 }

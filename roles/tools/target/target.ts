@@ -78,9 +78,10 @@ function withReadableErrors(audit: StoreAudit): StoreAudit {
     hasRows: log => audit.hasRows(log).catch(say),
     rowsOf: (log, partition, offset, where) => audit.rowsOf(log, partition, offset, where).catch(say),
     ...(audit.statementOf === undefined ? {} : { statementOf: (...of) => audit.statementOf?.(...of) }),
-    async *messages(log, partition, from, to, after) {
+    rowTexts: (...of) => audit.rowTexts(...of).catch(say),
+    async *messages(...of) {
       try {
-        yield* audit.messages(log, partition, from, to, after)
+        yield* audit.messages(...of)
       } catch (error) {
         say(error)
       }

@@ -10,7 +10,8 @@ import type { MessageCounts } from '../../../sinks/sink.ts'
 import { logPartition } from '../../../transformers/log-partition.ts'
 import { openFakeAudit } from '../../sinks/fake-audit.ts'
 import { openFakeTopicReader } from '../fake-topic-reader.ts'
-import { numbers } from '../writer/numbers.ts'
+import { outgoing } from '../message.ts'
+import { numbers, pack, text } from '../writer/numbers.ts'
 import { defaults, makeWorld, type Settings, startWriter, type World } from '../writer/parts.ts'
 
 export interface Site {
@@ -53,6 +54,27 @@ export async function siteWith(messages: readonly OutgoingMessage[], settings: S
   }
 }
 
+/** Eight messages, one of each kind: stored, empty, undecodable, filtered, of several rows, refused by the store. */
+export async function everyKind(): Promise<Site> {
+  const other = { ...pack(5), channel: 'c2' }
+  const messages = [pack(1), pack(), text('no numbers'), other, pack(6, 7, 8), pack(13), pack(9), outgoing({ channel: '' })]
+  const refusing = await siteWith(messages, {
+    subjects: ['channels.c1.>'],
+    wrapSink: sink => ({
+      ...sink,
+      async write(encoded, reject, signal) {
+        const { batch, acknowledged } = encoded
+        const at = batch.messages.offset.indexOf(5)
+        if (at >= 0 && at < batch.messages.length && !acknowledged.has(at)) {
+          encoded.rejected.set(at, { message: at, rule: 'store-refused', reason: 'unlucky' })
+        }
+        return sink.write(encoded, reject, signal)
+      },
+    }),
+  })
+  return { ...refusing, verify: more => refusing.verify({ decoder: decoderFor(['channels.c1.>']), ...more }) }
+}
+
 export function decoderFor(subjects = ['channels.>']) {
   return openDecoder({
     transformer: numbers,
@@ -60,4 +82,9 @@ export function decoderFor(subjects = ['channels.>']) {
     message: defaults.message,
     clock: () => 1_700_000_100_000,
   })
+}
+
+/** The first row of a message, by its place in the store's list. */
+export function rowAt(site: Site, offset: number): number {
+  return site.world.store.rows.findIndex(({ position }) => position === ((1n << 56n) | BigInt(offset)))
 }

@@ -5,28 +5,7 @@ import type { OffsetRange } from '../../../pipeline/source.ts'
 import type { TopicReader } from '../../../pipeline/topic-reader.ts'
 import { outgoing } from '../message.ts'
 import { pack, text } from '../writer/numbers.ts'
-import { decoderFor, type Site, siteWith } from './site.ts'
-
-/** Eight messages, one of each kind: stored, empty, undecodable, filtered, of several rows, refused by the store. */
-async function everyKind(): Promise<Site> {
-  const other = { ...pack(5), channel: 'c2' }
-  const messages = [pack(1), pack(), text('no numbers'), other, pack(6, 7, 8), pack(13), pack(9), outgoing({ channel: '' })]
-  const refusing = await siteWith(messages, {
-    subjects: ['channels.c1.>'],
-    wrapSink: sink => ({
-      ...sink,
-      async write(encoded, reject, signal) {
-        const { batch, acknowledged } = encoded
-        const at = batch.messages.offset.indexOf(5)
-        if (at >= 0 && at < batch.messages.length && !acknowledged.has(at)) {
-          encoded.rejected.set(at, { message: at, rule: 'store-refused', reason: 'unlucky' })
-        }
-        return sink.write(encoded, reject, signal)
-      },
-    }),
-  })
-  return { ...refusing, verify: more => refusing.verify({ decoder: decoderFor(['channels.c1.>']), ...more }) }
-}
+import { decoderFor, everyKind, rowAt, type Site, siteWith } from './site.ts'
 
 test("a correct store passes, and the recount equals the store's ledger", async () => {
   const { verify } = await everyKind()
@@ -347,10 +326,6 @@ test('progress is reported up to the total', async () => {
   expect(told.at(-1)).toEqual([30, 30])
   expect(told.length).toBeGreaterThan(3)
 })
-
-function rowAt(site: Site, offset: number): number {
-  return site.world.store.rows.findIndex(({ position }) => position === ((1n << 56n) | BigInt(offset)))
-}
 
 function remove(site: Site, offset: number): void {
   site.world.store.rows.splice(rowAt(site, offset), 1)

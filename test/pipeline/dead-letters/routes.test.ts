@@ -92,13 +92,13 @@ beforeEach(() => {
     isStoreAway: (error: unknown) => error instanceof StoreAwayError,
   }
   app.register(deadLetterRoutes(deadLetters, openJob(), administration))
-  const verified = { topic: 'messages', writer: 'w', log: 1, partitions: [], holds: true }
+  const verified = { topic: 'messages', writer: 'w', log: 1, contents: false, partitions: [], holds: true }
   app.register(
     auditRoutes(
       {
-        async verify() {
+        async verify(contents) {
           await waitToVerify()
-          return note('verify', '', verified)
+          return note('verify', contents ? 'contents' : '', verified)
         },
         trace: id =>
           note('trace', `${id.log}-${id.partition}-${id.offset}`, { id: '1-0-0', topic: 'messages', writer: 'w', state: 'waiting' }),
@@ -150,6 +150,12 @@ describe.each(doors)('%s %s', (method, url, body) => {
     expect([status, JSON.stringify(json).includes('secret')]).toEqual([500, false])
     expect(takeFaults()).toEqual([expect.stringContaining('answers 500')])
   })
+})
+
+test('a verification compares contents if it is asked to', async () => {
+  for (const query of ['', '?contents=false', '?contents=true']) expect((await ask('GET', `/admin/verify${query}`)).status).toBe(200)
+  expect(asked.map(([, what]) => what)).toEqual(['', '', 'contents'])
+  expect((await ask('GET', '/admin/verify?contents=perhaps')).status).toBe(400)
 })
 
 test('letters are listed by rule, channel and state, 50 by default', async () => {

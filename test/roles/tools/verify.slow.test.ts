@@ -24,8 +24,8 @@ describeWithKafka('verify', kafka =>
       readonly database: Database
       /** Resolves when the writer has passed all that the log has. */
       readonly settled: () => Promise<void>
-      /** Runs the command with `--json`. */
-      readonly verify: () => Promise<{ code: number | null; report: PartitionReport }>
+      /** Runs the command with `--json`, and these words. */
+      readonly verify: (...words: string[]) => Promise<{ code: number | null; report: PartitionReport }>
       /** What it prints without. */
       readonly words: () => Promise<string>
     }
@@ -48,8 +48,8 @@ describeWithKafka('verify', kafka =>
               .poll(async () => (await database.query<{ next: number }>(next))[0]!.next, { interval: 50, timeout: 30_000 })
               .toBe(end)
           },
-          async verify() {
-            const { code, output } = await sluice(['verify', 'relational', '--json'], '', environment)
+          async verify(...words) {
+            const { code, output } = await sluice(['verify', 'relational', '--json', ...words], '', environment)
             return { code, report: (JSON.parse(output.toString()) as VerifyReport).partitions[0]! }
           },
           words: async () => (await sluice(['verify', 'relational'], '', environment)).output.toString(),
@@ -129,6 +129,30 @@ describeWithKafka('verify', kafka =>
         await database.query('INSERT INTO public.messages SELECT * FROM public.messages WHERE position = $1', [position(99)])
         const { code, report } = await verify()
         expect([code, report.faults]).toEqual([1, { missing: 1, doubled: 1 }])
+      }))
+
+    test('rows that were changed in the store are found with --contents, and only then', () =>
+      withSite(async ({ topic, database, settled, verify }) => {
+        await send(topic, 'c0', 'c1')
+        const reading = {
+          value: '{"d":{"rpm":[900,910]},"serial":9007199254740993}',
+          headers: { 'content-type': 'application/json', subtopic: 'lathe.readings' },
+        }
+        await tools.producer.send({ topic, messages: [0, 1].map(() => ({ partition: 0, key: 'c2', ...reading })) })
+        await settled()
+        expect(await verify('--contents')).toMatchObject({ code: 0, report: { recount: { stored: 4 }, faults: {} } })
+
+        const changed = `UPDATE formats.readings SET payload = jsonb_set(payload, '{d,rpm,1}', '911'), channel = 'evil' WHERE position = $1`
+        await database.query(changed, [position(2)])
+        await database.query(`UPDATE public.messages SET time = time - interval '3 months' WHERE position = $1`, [position(1)])
+        expect(await verify()).toMatchObject({ code: 0, report: { faults: {} } })
+        const { code, report } = await verify('--contents')
+        expect([code, report.faults]).toEqual([1, { 'contents differ': 2 }])
+        const detail = '1 of its rows differs from what it decodes to, in'
+        expect(report.first).toEqual([
+          { kind: 'contents differ', id: '1-0-1', detail: `${detail} time` },
+          { kind: 'contents differ', id: '1-0-2', detail: `${detail} channel, payload` },
+        ])
       }))
 
     test('rows at the offset of a transaction marker are surplus, and so are those of an aborted transaction; a log without its start is no fault', () =>

@@ -41,6 +41,7 @@ const report = (partitions: readonly PartitionReport[]): VerifyReport => ({
   topic: 'messages',
   writer: 'relational',
   log: 1,
+  contents: false,
   partitions,
   holds: partitions.every(({ holds }) => holds),
 })
@@ -52,6 +53,13 @@ test('messages that the log deleted unread are lost: the ledger and the last lin
   expect(words).toContain('duplicate 0; skipped 5; includes messages')
   expect(words).toMatch(
     /\nok: 12 messages in 3 partitions, 0 more in flight; 7 lost: deleted from the log unread, or skipped by the writer\n$/,
+  )
+})
+
+test('the last line says whether columns were compared', () => {
+  expect(verifyWords(report([partition(0, 0)]))).toMatch(/\nok: 4 messages in 1 partition, 0 more in flight\n$/)
+  expect(verifyWords({ ...report([partition(0, 0)]), contents: true })).toMatch(
+    /\nok: 4 messages in 1 partition, with every column of their rows, 0 more in flight\n$/,
   )
 })
 

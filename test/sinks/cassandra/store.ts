@@ -8,7 +8,7 @@ import { openLogTable } from '../../../sinks/cassandra/registry.ts'
 import { openReplaySink, openSink } from '../../../sinks/cassandra/sink.ts'
 import { freeLog } from '../../../sinks/logs.ts'
 import type { JsonObject } from '../../../transformers/record-batch.ts'
-import type { AuditedStore } from '../../conformance/audit.ts'
+import type { AuditedStore } from '../../conformance/audited-store.ts'
 import { logsOf, withNumbers } from '../../conformance/sink/fixture.ts'
 import type { SinkStore, StoredRow } from '../../conformance/sink/index.ts'
 import type { TestMessage } from '../batches.ts'
@@ -95,8 +95,25 @@ export async function openStore(operator: Connection, options: SinkOptions): Pro
 
 export async function openAuditedStore(connection: Connection, options: SinkOptions): Promise<AuditedStore> {
   await emptyStore(connection)
-  const rowsAt = (position: bigint): Promise<Row[]> =>
-    connection.query(`SELECT * FROM ${connection.table('messages')} WHERE position = ? ALLOW FILTERING`, [position])
+  const rowsAt = (position: bigint, table = 'messages'): Promise<Row[]> =>
+    connection.query(`SELECT * FROM ${connection.table(table)} WHERE position = ? ALLOW FILTERING`, [position])
+  const removeRow = async (table: string, row: Row): Promise<void> => {
+    const key = ['channel', 'day', table === 'messages' ? 'time_us' : 'created', 'position', 'index']
+    const isIt = key.map(column => `"${column}" = ?`).join(' AND ')
+    await connection.query(
+      `DELETE FROM ${connection.table(table)} WHERE ${isIt}`,
+      key.map(column => row[column]),
+    )
+  }
+  const moveToOtherDay = async (table: string, position: bigint): Promise<void> => {
+    for (const row of await rowsAt(position, table)) {
+      await removeRow(table, row)
+      const columns = Object.keys(row)
+      const insert = `INSERT INTO ${connection.table(table)} (${columns.map(column => `"${column}"`).join(', ')})`
+      const values = columns.map(column => (column === 'day' ? '2026-03-02' : row[column]))
+      await connection.query(`${insert} VALUES (${columns.map(() => '?').join(', ')})`, values)
+    }
+  }
   return {
     open: some => withNumbers(openSink({ connection, options, logs: logsOf(some) }), some),
     audit: openAudit(connection, options),
@@ -116,12 +133,16 @@ export async function openAuditedStore(connection: Connection, options: SinkOpti
       }
     },
     async remove(position) {
-      for (const row of await rowsAt(position)) {
-        await connection.query(
-          `DELETE FROM ${connection.table('messages')} WHERE channel = ? AND day = ? AND time_us = ? AND position = ? AND "index" = ?`,
-          [row['channel'], row['day'], row['time_us'], row['position'], row['index']],
-        )
+      for await (const formats of connection.pages(`SELECT table_name FROM ${connection.table('sluice_formats')}`)) {
+        for (const { table_name: name } of formats) {
+          for (const row of await rowsAt(position, name as string)) await removeRow(name as string, row)
+        }
       }
+      for (const row of await rowsAt(position)) await removeRow('messages', row)
+    },
+    foreignChanges: {
+      'the bucket of a record': { of: 'record', column: 'time', change: position => moveToOtherDay('messages', position) },
+      'the bucket of a document': { of: 'document', column: 'created', change: position => moveToOtherDay('engine', position) },
     },
     shown: async statement => (await connection.query(statement)).length,
     dropFormat: async format => void (await connection.change(`DROP TABLE ${connection.table(format)}`)),

@@ -4,12 +4,14 @@ import { beforeAll, expect, test, vi } from 'vitest'
 import type { AuditedRange } from '../../../sinks/audit.ts'
 import { openAudit } from '../../../sinks/influxdb/audit.ts'
 import { openConnection } from '../../../sinks/influxdb/connection.ts'
-import { openLogTable } from '../../../sinks/influxdb/registry.ts'
+import { openLogTable, openReplays } from '../../../sinks/influxdb/registry.ts'
 import { freeLog } from '../../../sinks/logs.ts'
-import { type AuditedStore, auditConformance } from '../../conformance/audit.ts'
+import { flattenFrom } from '../../../transformers/flattening.ts'
+import { auditConformance } from '../../conformance/audit.ts'
+import type { AuditedStore, ForeignChange } from '../../conformance/audited-store.ts'
 import { describeWithInflux, type InfluxAccess } from '../../servers/influx.ts'
 import { batchOf, noonUs, type TestMessage } from '../batches.ts'
-import { lineOf, predicateOf, removePoints, timestampOf } from './points.ts'
+import { lineOf, predicateOf, removePoints } from './points.ts'
 import { openStore } from './store.ts'
 
 async function auditedStore(influx: InfluxAccess): Promise<AuditedStore> {
@@ -17,15 +19,43 @@ async function auditedStore(influx: InfluxAccess): Promise<AuditedStore> {
   const { connection } = store
   const everything = ['1677-09-22T00:00:00Z', '2262-04-11T00:00:00Z'] as const
   const at = async (position: bigint) => (await store.points()).filter(({ fields }) => fields.get('/position') === position)
+  const remove = (position: bigint): Promise<unknown> => openReplays(connection).deleteRows(position, '', new AbortController().signal)
+  const integer = (name: string, more: bigint): Pick<ForeignChange, 'change'> => ({
+    // The same point again, which overwrites the field.
+    async change(position) {
+      const points = await at(position)
+      await store.put(...points.map(one => lineOf({ ...one, fields: new Map([[name, (one.fields.get(name) as bigint) + more]]) })))
+    },
+  })
+  const moved = (moreNs: bigint): Pick<ForeignChange, 'change'> => ({
+    async change(position) {
+      const points = await at(position)
+      await remove(position)
+      await store.put(...points.map(point => lineOf({ ...point, ns: point.ns + moreNs })))
+    },
+  })
   return {
     open: identity => store.open(identity),
-    openReplay: logNumber => store.replays.openSink(logNumber),
+    async openReplay(logNumber) {
+      const replays = await store.replays.openSink(logNumber)
+      return {
+        write: (batch, partial, signal) => {
+          flattenFrom(batch, 0)
+          return replays.write(batch, partial, signal)
+        },
+      }
+    },
     audit: openAudit(connection, store.options),
     double: async position => store.put(...(await at(position)).map(point => lineOf({ ...point, ns: point.ns + 86_400_000_000_000n }))),
-    remove: async position => {
-      for (const { ns } of await at(position)) {
-        await removePoints(store.options, timestampOf(ns), timestampOf(ns), '')
-      }
+    // As a replay does.
+    remove: async position => void (await remove(position)),
+    foreignChanges: {
+      'the nanosecond of a point': { of: 'record', column: 'time', ...moved(1n) },
+      'the day of a point': { of: 'record', column: 'time', ...moved(86_400_000_000_000n) },
+      'the microseconds beside the index': { of: 'record', column: 'time', ...integer('/index', 1n) },
+      'an index': { of: 'document', column: 'index', ...integer('/index', 1000n) },
+      'the exact time of a document': { of: 'document', column: 'created', ...integer('/created', 1000n) },
+      'the millisecond of a document': { of: 'document', column: 'created', ...moved(1_000_000n) },
     },
     dropFormat: format => removePoints(store.options, ...everything, predicateOf({ _measurement: format })),
     free: number => freeLog(openLogTable(connection), number, openAudit(connection, store.options)),
@@ -84,7 +114,7 @@ describeWithInflux('server', influx => {
     const offsets = async (nth: number, after: readonly AuditedRange[]): Promise<number[]> => {
       const { partition, from, to } = ranges[nth]!
       const found: number[] = []
-      for await (const { offset, rows } of audit.messages(1, partition, from, to, after)) if (rows === 2) found.push(offset)
+      for await (const { offset, rows } of audit.messages(1, partition, from, to, { after })) if (rows === 2) found.push(offset)
       return found
     }
     for (const nth of [0, 1, 2]) expect(await offsets(nth, ranges.slice(nth + 1))).toEqual([0, 1, 2, 3, 4].slice(0, 3 + nth))
@@ -93,7 +123,7 @@ describeWithInflux('server', influx => {
     expect(await offsets(2, [])).toEqual([0, 1, 2, 3, 4])
     expect(scans()).toBe(2)
     // What is asked otherwise than it was said has its own scan.
-    for await (const { offset } of audit.messages(1, 0, 0, 2, ranges.slice(1))) expect(offset).toBeLessThan(2)
+    for await (const { offset } of audit.messages(1, 0, 0, 2, { after: ranges.slice(1) })) expect(offset).toBeLessThan(2)
     const other: number[] = []
     for await (const { offset } of audit.messages(1, 2, 1, 3)) other.push(offset)
     expect(other).toEqual([1, 2])

@@ -37,7 +37,7 @@ function auditOver(reached: (scan: number) => Promise<void>) {
     offsets: async (partition: number, ...after: number[]): Promise<number[]> => {
       const found: number[] = []
       const ranges = after.map(partition => ({ partition, from: 0, to: 5 }))
-      for await (const { offset } of audit.messages(1, partition, 0, 5, ranges)) found.push(offset)
+      for await (const { offset } of audit.messages(1, partition, 0, 5, { after: ranges })) found.push(offset)
       return found
     },
   }

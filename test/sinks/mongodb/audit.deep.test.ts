@@ -7,7 +7,8 @@ import { openAudit } from '../../../sinks/mongodb/audit.ts'
 import { type Connection, openConnection } from '../../../sinks/mongodb/connection.ts'
 import { classify } from '../../../sinks/mongodb/errors.ts'
 import { openLogTable, physicalName } from '../../../sinks/mongodb/registry.ts'
-import { type AuditedStore, auditConformance } from '../../conformance/audit.ts'
+import { auditConformance } from '../../conformance/audit.ts'
+import type { AuditedStore, ForeignChange } from '../../conformance/audited-store.ts'
 import { describeWithOwnMongo } from '../../servers/mongo.ts'
 import { batchOf, plain, type TestMessage } from '../batches.ts'
 import { openStore, optionsOf } from './store.ts'
@@ -25,6 +26,7 @@ describeWithOwnMongo('FerretDB', mongo => {
     const url = `${mongo.url}audited`
     const store = await openStore({ url, directUrl: url, poisons: {} })
     const { database } = store
+    await database.collection('messages').dropIndex('updateTime_1')
     const rowsAt = (position: bigint): { _id: never } => {
       const bounds = [0, 0xffff_ffff].map(index => {
         const id = Buffer.alloc(12)
@@ -34,6 +36,11 @@ describeWithOwnMongo('FerretDB', mongo => {
       })
       return { _id: { $gte: bounds[0], $lte: bounds[1] } as never }
     }
+    const update = (of: ForeignChange['of'], column: string, change: object): ForeignChange => ({
+      of,
+      column,
+      change: position => database.collection(of === 'record' ? 'messages' : 'engine').updateOne(rowsAt(position), change),
+    })
     return {
       open: identity => store.open(identity),
       openReplay: logNumber => store.replays.openSink(logNumber),
@@ -46,7 +53,21 @@ describeWithOwnMongo('FerretDB', mongo => {
           .collection('sluice.formats')
           .insertOne({ _id: 'elsewhere' as never, number: 1, collection: 'elsewhere', channel: 'c', createdAt: new Date() })
       },
-      remove: async position => void (await database.collection('messages').deleteMany(rowsAt(position))),
+      async remove(position) {
+        const formats = await database.collection('sluice.formats').find().toArray()
+        for (const name of ['messages', ...formats.map(({ collection }) => String(collection))])
+          await database.collection(name).deleteMany(rowsAt(position))
+      },
+      foreignChanges: {
+        'the date of a time': update('record', 'time', { $set: { time: new Date(0) } }),
+        'a time without its date': update('record', 'time', { $unset: { time: 1 } }),
+        'a number that is a text': update('record', 'value', { $set: { value: '21.5' } }),
+        'a sum of another type': update('record', 'sum', { $set: { sum: null } }),
+        'a name that is a date': update('record', 'name', { $set: { name: new Date(0) } }),
+        'the date of a creation': update('document', 'created', { $set: { createdAt: new Date(0) } }),
+        'a protocol that is gone': update('document', 'protocol', { $unset: { protocol: 1 } }),
+        'a payload that is a text': update('document', 'payload', { $set: { payload: '{}' } }),
+      },
       dropFormat: async format => void (await database.collection(physicalName(format)).drop()),
       async shown(statement) {
         const db = { getCollection: (name: string) => database.collection(name) }

@@ -5,8 +5,9 @@ import type { Database } from '../../../database/database.ts'
 import { openServer } from '../../../database/server.ts'
 import { freeLog } from '../../../sinks/logs.ts'
 import { openAudit } from '../../../sinks/postgres/audit.ts'
-import { freeLog as freePostgresLog } from '../../../sinks/postgres/registry.ts'
-import { type AuditedStore, auditConformance } from '../../conformance/audit.ts'
+import { freeLog as freePostgresLog, rowTables } from '../../../sinks/postgres/registry.ts'
+import { auditConformance } from '../../conformance/audit.ts'
+import type { AuditedStore, ForeignChange } from '../../conformance/audited-store.ts'
 import { openFreshEmbedded } from '../../servers/embedded.ts'
 import { describeWithOwnPostgres } from '../../servers/postgres.ts'
 import { plainBatch } from '../batches.ts'
@@ -26,6 +27,7 @@ auditConformance('the fake audit', async () => {
       const kept = store.rows.filter(row => row.position !== position)
       store.rows.splice(0, store.rows.length, ...kept)
     },
+    foreignChanges: {},
     dropFormat: async format => {
       const kept = store.rows.filter(row => row.table !== format)
       store.rows.splice(0, store.rows.length, ...kept)
@@ -37,6 +39,12 @@ auditConformance('the fake audit', async () => {
 
 async function storeOf(database: Database): Promise<AuditedStore> {
   await emptyDatabase(database)
+  const update = (of: ForeignChange['of'], column: string, change: string): ForeignChange => ({
+    of,
+    column,
+    change: position =>
+      database.query(`UPDATE ${of === 'record' ? 'public.messages' : 'formats.engine'} SET ${change} WHERE position = $1`, [position]),
+  })
   const store = storeOn(database, async () => undefined)
   return {
     open: identity => store.open(identity),
@@ -44,7 +52,17 @@ async function storeOf(database: Database): Promise<AuditedStore> {
     audit: openAudit(database),
     double: async position =>
       void (await database.query('INSERT INTO public.messages SELECT * FROM public.messages WHERE position = $1', [position])),
-    remove: async position => void (await database.query('DELETE FROM public.messages WHERE position = $1', [position])),
+    async remove(position) {
+      for (const { table } of await rowTables(database)) await database.query(`DELETE FROM ${table} WHERE position = $1`, [position])
+    },
+    foreignChanges: {
+      'a time that is infinite': update('record', 'time', "time = 'infinity'"),
+      'a time before any': update('record', 'time', "time = '-infinity'"),
+      'a value that is no number': update('record', 'value', "value = 'NaN'"),
+      'a sum that is infinite': update('record', 'sum', "sum = 'Infinity'"),
+      'empty bytes': update('record', 'data_value', "data_value = ''"),
+      'a payload that is no object': update('document', 'payload', "payload = '[]'"),
+    },
     dropFormat: format => database.execute(`DROP TABLE formats."${format}"`),
     shown: async statement => (await database.query(statement)).length,
     free: number => freePostgresLog(database, number),

@@ -36,6 +36,17 @@ test('an answer has no time limit, neither its head nor its body: what a verific
   expect(times).toEqual([[0, 0]])
 })
 
+test('a verification asks for contents where they are wanted', async () => {
+  const urls: (string | undefined)[] = []
+  answer = (request, response) => {
+    urls.push(request.url)
+    response.end('{}')
+  }
+  await remote.verify()
+  await remote.verify(true)
+  expect(urls).toEqual(['/admin/verify', '/admin/verify?contents=true'])
+})
+
 test('requests carry the token, and a selection as JSON', async () => {
   const heard: unknown[] = []
   answer = async (request, response) => {
