@@ -5,6 +5,7 @@
 // first batches, and both results are printed.
 
 import type { Client, QueryOptions } from 'cassandra-driver'
+import { openAudit } from '../../sinks/cassandra/audit.ts'
 import { openConnection } from '../../sinks/cassandra/connection.ts'
 import type { SinkOptions } from '../../sinks/cassandra/options.ts'
 import { insertStatement, prepareIndexes } from '../../sinks/cassandra/schema.ts'
@@ -132,6 +133,7 @@ export async function openRaw(): Promise<RawStore> {
     },
     empty,
     openSink: open,
+    openAudit: () => openAudit(connection, options),
     async count() {
       let rows = 0
       for await (const page of connection.pages(`SELECT position FROM ${connection.table('messages')}`)) rows += page.length

@@ -4,6 +4,7 @@ import { gzipSync } from 'node:zlib'
 import { Value } from 'typebox/value'
 import { Pool } from 'undici'
 import { eachAtOnce } from '../../sinks/each-at-once.ts'
+import { openAudit } from '../../sinks/influxdb/audit.ts'
 import { cell, fluxFrom, openConnection } from '../../sinks/influxdb/connection.ts'
 import { encode } from '../../sinks/influxdb/encode.ts'
 import { type SinkOptions, sinkOptions } from '../../sinks/influxdb/options.ts'
@@ -32,7 +33,7 @@ export async function openRaw(given: Partial<SinkOptions> = {}): Promise<RawStor
   const options: SinkOptions = { ...(Value.Default(sinkOptions, {}) as SinkOptions), url, token, ...given }
   const connection = await openConnection(options, 'benchmark')
   const pool = new Pool(influx.url, { connections: inFlight, pipelining: 1 })
-  const logs = [{ logName: 'messages', logId: 'bench', writer: 'bench', acceptNewLog: 'bench' }]
+  const logs = [{ logName: 'messages', logId: 'benchmark', writer: 'benchmark', acceptNewLog: 'benchmark' }]
   const send = async (body: Uint8Array): Promise<void> => {
     const { statusCode, body: answer } = await pool.request({
       method: 'POST',
@@ -74,6 +75,7 @@ export async function openRaw(given: Partial<SinkOptions> = {}): Promise<RawStor
     run: ready => eachAtOnce(ready as Buffer[], inFlight, send),
     empty,
     openSink: () => openSink({ connection, options, logs }),
+    openAudit: () => openAudit(connection, options),
     async count() {
       let rows = 0
       const counted = `${fluxFrom(bucket)} |> filter(fn: (r) => r._field == "/position") |> count()`

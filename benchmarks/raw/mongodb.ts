@@ -4,6 +4,7 @@
 // during the measurement, as in any program that uses it.
 
 import type { Document, MongoClient } from 'mongodb'
+import { openAudit } from '../../sinks/mongodb/audit.ts'
 import { openConnection } from '../../sinks/mongodb/connection.ts'
 import type { SinkOptions } from '../../sinks/mongodb/options.ts'
 import { makeIndexes, rowIndexes } from '../../sinks/mongodb/registry.ts'
@@ -91,6 +92,7 @@ export async function openRaw(): Promise<RawStore> {
       await makeIndexes(connection, 'messages', rowIndexes('timeUs'))
     },
     openSink: () => openSink({ connection, options, logs: [{ logName: 'messages', logId: 'benchmark', writer: 'benchmark' }] }),
+    openAudit: () => openAudit(connection, options),
     count: () => database.collection('messages').countDocuments(),
     async close() {
       await connection.close()

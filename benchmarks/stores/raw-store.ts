@@ -1,5 +1,6 @@
 // What the benchmark of the stores needs for each store: a server, a raw loop over its driver, and the sink on the same server.
 
+import type { StoreAudit } from '../../sinks/audit.ts'
 import type { Sink } from '../../sinks/sink.ts'
 import type { RecordBatch } from '../../transformers/record-batch.ts'
 
@@ -16,6 +17,7 @@ export interface RawStore {
   empty(): Promise<void>
   /** Opens the sink on the same server, like a writer's worker. */
   openSink(): Promise<Sink>
+  openAudit(): StoreAudit
   /** The number of stored rows. */
   count(): Promise<number>
   close(): Promise<void>
