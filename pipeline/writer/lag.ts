@@ -34,6 +34,35 @@ export interface LagWatch {
   close(): void
 }
 
+/** How far a consumer group is with a partition, by its commits. */
+export interface GroupProgress {
+  /** The next offset that it reads. */
+  readonly next: number
+  readonly end: number
+}
+
+/**
+ * The lag of partitions that the caller does not read. The age of their messages is not known: seconds are those for which messages have waited
+ * without a further commit, so they are 0 for a partition that another process reads.
+ */
+export function openCommittedLag(): (progress: ReadonlyMap<LogPartition, GroupProgress>) => ReadonlyMap<LogPartition, PartitionLag> {
+  let waiting = new Map<LogPartition, { readonly next: number; readonly sinceMs: number }>()
+  return progress => {
+    const nowMs = performance.now()
+    const before = waiting
+    waiting = new Map()
+    const lags = new Map<LogPartition, PartitionLag>()
+    for (const [at, { next, end }] of progress) {
+      const messages = Math.max(0, end - next)
+      const known = before.get(at)
+      const sinceMs = known?.next === next ? known.sinceMs : nowMs
+      if (messages > 0) waiting.set(at, { next, sinceMs })
+      lags.set(at, { messages, seconds: messages === 0 ? 0 : (nowMs - sinceMs) / 1000 })
+    }
+    return lags
+  }
+}
+
 interface Partition {
   /** The next offset to store. */
   next: number

@@ -73,21 +73,6 @@ export function pipelineMetrics(registry: Registry, writer: string, topics: read
   )
   const bufferEvents = gauge(registry, 'buffer_events', 'Messages in flight between the log and the store.', component)
   const bufferBytes = gauge(registry, 'buffer_byte_size', 'Bytes of the messages in flight between the log and the store.', component)
-  const partitionLabels = [...component, 'topic', 'partition']
-  const lagMessages = gauge(
-    registry,
-    'consumer_lag_messages',
-    'Messages of a partition that are neither stored nor dead-lettered, as offsets up to the end of the log. Reported by the worker that has the partition.',
-    partitionLabels,
-    'max',
-  )
-  const lagSeconds = gauge(
-    registry,
-    'consumer_lag_seconds',
-    'Age of the oldest message of a partition that is neither stored nor dead-lettered, by when it was created; 0 if none waits; an upper bound until that message is fetched.',
-    partitionLabels,
-    'max',
-  )
   const lastWrite = gauge(
     registry,
     lastWriteName,
@@ -98,9 +83,6 @@ export function pipelineMetrics(registry: Registry, writer: string, topics: read
   const source = { component_id: writer, component_kind: 'source' }
   const transform = { component_id: writer, component_kind: 'transform' }
   const sink = { component_id: writer, component_kind: 'sink' }
-
-  const labelsOf = (at: LogPartition) => ({ ...source, topic: topics[logOf(at)]!, partition: partitionOf(at) })
-  let reported: Iterable<LogPartition> = []
 
   function discard(messages: number, labels: typeof source, intentional: 'true' | 'false', reason: string): void {
     if (messages > 0) discarded.inc({ ...labels, intentional, reason }, messages)
@@ -147,18 +129,44 @@ export function pipelineMetrics(registry: Registry, writer: string, topics: read
       discard(messages, source, 'false', 'deleted-unread')
     },
 
-    lagging(lags) {
-      for (const at of reported) {
-        if (lags.has(at)) continue
-        lagMessages.remove(labelsOf(at))
-        lagSeconds.remove(labelsOf(at))
-      }
-      for (const [at, { messages, seconds }] of lags) {
-        lagMessages.set(labelsOf(at), messages)
-        lagSeconds.set(labelsOf(at), seconds)
-      }
-      reported = [...lags.keys()]
-    },
+    lagging: lagGauges(registry, writer, topics),
+  }
+}
+
+function lagGauges(registry: Registry, writer: string, topics: readonly string[]): PipelineMetrics['lagging'] {
+  const partitionLabels = [...component, 'topic', 'partition']
+  const lagMessages = gauge(
+    registry,
+    'consumer_lag_messages',
+    'Messages of a partition that are neither stored nor dead-lettered, as offsets up to the end of the log. Several processes may report a partition: take `max` by topic and partition.',
+    partitionLabels,
+    'max',
+  )
+  const lagSeconds = gauge(
+    registry,
+    'consumer_lag_seconds',
+    'Age of the oldest message of a partition that is neither stored nor dead-lettered, by when it was created; 0 if none waits; an upper bound until that message is fetched. Of a partition that no worker of the process has: how long messages have waited without progress.',
+    partitionLabels,
+    'max',
+  )
+  const labelsOf = (at: LogPartition) => ({
+    component_id: writer,
+    component_kind: 'source',
+    topic: topics[logOf(at)]!,
+    partition: partitionOf(at),
+  })
+  let reported: Iterable<LogPartition> = []
+  return lags => {
+    for (const at of reported) {
+      if (lags.has(at)) continue
+      lagMessages.remove(labelsOf(at))
+      lagSeconds.remove(labelsOf(at))
+    }
+    for (const [at, { messages, seconds }] of lags) {
+      lagMessages.set(labelsOf(at), messages)
+      lagSeconds.set(labelsOf(at), seconds)
+    }
+    reported = [...lags.keys()]
   }
 }
 
@@ -166,6 +174,8 @@ export function pipelineMetrics(registry: Registry, writer: string, topics: read
 export interface GroupMetrics {
   /** How many partitions of each topic no member has, by log. */
   unassigned(counts: readonly number[]): void
+  /** As in `PipelineMetrics`, of partitions that no worker of the process has. */
+  readonly lagging: PipelineMetrics['lagging']
 }
 
 /** As `pipelineMetrics`. */
@@ -183,6 +193,7 @@ export function groupMetrics(registry: Registry, writer: string, topics: readonl
         partitions.set({ component_id: writer, component_kind: 'source', topic: topics[log]! }, count)
       }
     },
+    lagging: lagGauges(registry, writer, topics),
   }
 }
 

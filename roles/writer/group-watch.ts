@@ -1,5 +1,6 @@
-// Watches the consumer group of a writer from its main thread, which sees all of its workers: whether a topic of which they have no partition has some
-// that no member has. Then the group is usually led by another program, which assigns only its own topics.
+// Watches the consumer group of a writer from its main thread, which sees all of its workers: how far the group is behind in the partitions
+// that none of them has; and whether a topic of which they have no partition has some that no member has. Then the group is usually led by
+// another program, which assigns only its own topics.
 
 import type { Registry } from 'prom-client'
 import type { Logger } from '../../config/logger.ts'
@@ -10,6 +11,7 @@ import type { KafkaConnection } from '../../pipeline/kafka/connection.ts'
 import type { DescribedMember } from '../../pipeline/kafka/consumer/broker.ts'
 import { openGroupView } from '../../pipeline/kafka/consumer/group-view.ts'
 import type { Topic } from '../../pipeline/kafka/topics.ts'
+import { openCommittedLag, type PartitionLag } from '../../pipeline/writer/lag.ts'
 import { groupMetrics } from '../../pipeline/writer/metrics.ts'
 import type { WorkerPool } from '../../pipeline/writer/workers/pool.ts'
 import { type LogPartition, logOf, partitionOf } from '../../transformers/log-partition.ts'
@@ -34,6 +36,8 @@ export interface GroupWatchOptions {
 }
 
 const lookMs = 1000
+/** As often as workers ask for the ends of their partitions. */
+const askMs = 5000
 
 /**
  * The group is described when the workers have no partition of a topic, and then every `metadataMs`. More workers than partitions are normal, and
@@ -49,12 +53,36 @@ export function openGroupWatch({ connection, topics, group, name, pool, metadata
     group,
   })
   const metrics = groupMetrics(registry, name, names)
+  const lagOf = openCommittedLag()
+  let lags: ReadonlyMap<LogPartition, PartitionLag> = new Map()
+  let askedMs = Number.NEGATIVE_INFINITY
   let absent = ''
   let describedMs = Number.NEGATIVE_INFINITY
   let isLooking = false
   let said: string | undefined
 
   async function look(): Promise<void> {
+    await Promise.all([askProgress(), askMembers()].map(asked => asked.catch(sayUnknown)))
+  }
+
+  // The workers have the same outage, and log it.
+  function sayUnknown(error: unknown): void {
+    logger.debug({ reason: factOf(error), group }, 'the state of the consumer group is unknown')
+  }
+
+  async function askProgress(): Promise<void> {
+    if (performance.now() - askedMs < askMs) return
+    askedMs = performance.now()
+    lags = lagOf(await view.progress(pool.held()))
+  }
+
+  /** Workers report their own partitions. */
+  function reportLags(): void {
+    const held = pool.held()
+    metrics.lagging(new Map([...lags].filter(([at]) => !held.has(at))))
+  }
+
+  async function askMembers(): Promise<void> {
     // Before, workers may not be members yet.
     if (pool.state() !== 'running') return
     const logs = new Set(Array.from(pool.held(), logOf))
@@ -91,18 +119,17 @@ export function openGroupWatch({ connection, topics, group, name, pool, metadata
   }
 
   const looking = setInterval(() => {
+    reportLags()
     if (isLooking) return
     isLooking = true
-    look()
-      // The workers have the same outage, and log it.
-      .catch((error: unknown) => logger.debug({ reason: factOf(error), group }, 'cannot describe the consumer group'))
-      .finally(() => (isLooking = false))
+    void look().finally(() => (isLooking = false))
   }, lookMs)
 
   return {
     isUnread: () => said !== undefined,
     close() {
       clearInterval(looking)
+      metrics.lagging(new Map())
       view.close()
     },
   }

@@ -79,7 +79,7 @@ async function serve(store: StoreName, options: WriterOptions, version: string, 
     store: databaseNames[store],
     dead_letters: 'the topic of dead letters',
   })
-  const metrics = async (): Promise<string> => (await registry.metrics()) + ((await pool?.metrics()) ?? '')
+  const metrics = async (): Promise<string> => (await pool?.metrics(await registry.getMetricsAsJSON())) ?? (await registry.metrics())
   await openHealth({ options, version, logger, checks, ready, metrics }, closeLater)
 
   const connection = await kafkaConnection(options.log)

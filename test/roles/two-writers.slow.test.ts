@@ -141,6 +141,9 @@ describeUnlessMissing('two writers', missingKafka() ?? missingPostgres(), () => 
     }
     await expect.poll(unassigned).toBe(2)
     expect(await health()).toEqual([200, 'warn'])
+    await site.tools.appendTexts(site.topic, ['no message', 'no message'], 1)
+    await expect.poll(() => writer.metric('consumer_lag_messages', 'topic="messages"')).toBe(2)
+    await expect.poll(() => writer.metric('consumer_lag_seconds', 'partition="1"')).toBeGreaterThan(0)
     expect(await writer.ready()).toBe(200)
     const said = (level: string) => writer.logged().flatMap(line => (line['level'] === level ? [String(line['msg'])] : []))
     const sentence =
@@ -151,6 +154,7 @@ describeUnlessMissing('two writers', missingKafka() ?? missingPostgres(), () => 
     await program.close()
     await expect.poll(unassigned).toBe(0)
     await expect.poll(health).toEqual([200, 'pass'])
+    await expect.poll(() => writer.metric('consumer_lag_messages')).toBe(0)
     expect(said('info')).toContain('every partition of the topics has a member of the consumer group again')
     // More workers than partitions are normal.
     const more = await start()

@@ -1,12 +1,22 @@
-// A consumer group as its coordinator describes it, for a process that need not be a member: which partitions of the topics no member has.
+// A consumer group as its coordinator describes it, for a process that need not be a member: how far it is with the topics, and which of
+// their partitions no member has.
 
 import type { LogPartition } from '../../../transformers/log-partition.ts'
+import type { GroupProgress } from '../../writer/lag.ts'
 import { decodeAssignment } from './assignment.ts'
 import type { ConnectBroker, DescribedMember } from './broker.ts'
 import { openCluster } from './cluster.ts'
+import { readCommitted } from './group.ts'
 import { openTopics } from './topics.ts'
 
 export interface GroupView {
+  /**
+   * How far the group is with the partitions that are not among the held ones, by its commits: the next offset, which is the first of the log
+   * where nothing was committed, and the end of the log. Without those whose leader does not answer.
+   *
+   * @throws SystemicError, LogUnavailableError
+   */
+  progress(held: ReadonlySet<LogPartition>): Promise<ReadonlyMap<LogPartition, GroupProgress>>
   /**
    * The partitions in no member's assignment, and the members; undefined while the group rebalances. Partitions that were added since the last call are
    * left out: the leader of the group has not noticed them yet.
@@ -33,6 +43,15 @@ export function openGroupView({ brokers, connectBroker, topics: names, topicIds,
   let known: ReadonlySet<LogPartition> | undefined
 
   return {
+    async progress(held) {
+      const others = [...(await topics.now()).leaders.keys()].filter(at => !held.has(at))
+      if (others.length === 0) return new Map()
+      const committed = await readCommitted(cluster, topics, group, others)
+      // After the commits: ends that were read before could be below them.
+      const bounds = await topics.bounds(others)
+      return new Map(Array.from(bounds, ([at, { start, end }]) => [at, { next: committed.get(at) ?? start, end }]))
+    },
+
     async unassigned() {
       const all = new Set((await topics.now()).leaders.keys())
       const before = known ?? all

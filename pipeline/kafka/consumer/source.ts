@@ -5,6 +5,7 @@
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Logger } from '../../../config/logger.ts'
+import { factOf } from '../../../config/outage.ts'
 import type { Positions } from '../../../sinks/sink.ts'
 import { type LogPartition, logOf, partitionOf } from '../../../transformers/log-partition.ts'
 import type { OnShare, OnStart, RawChunk, Source, StartAt } from '../../source.ts'
@@ -143,6 +144,20 @@ export function openConsumer(options: ConsumerSettings): Source {
     }
   }
 
+  /**
+   * Commits what a store that keeps positions has stored and the group has no commit of: under another name of the group, or after a crash.
+   * Otherwise other processes would report a wrong lag until the partition's next message.
+   */
+  async function commitStored(share: Share, starts: Positions, committed: Positions): Promise<void> {
+    const behind = [...starts].filter(([at, from]) => from > (committed.get(at) ?? 0))
+    if (behind.length === 0) return
+    try {
+      await membership.commit(share, new Map(behind))
+    } catch (error) {
+      logger.debug({ reason: factOf(error), group }, 'the positions of the store were not committed')
+    }
+  }
+
   /** For a share that has not started: commit was called before chunks. */
   async function passedOf(share: Share): Promise<Map<LogPartition, number>> {
     const known = passed.get(share)
@@ -159,7 +174,8 @@ export function openConsumer(options: ConsumerSettings): Source {
         const share = await membership.share(stop)
         if (share === undefined) return
         working = share
-        if (onShare !== undefined && options.startAt !== undefined) onShare(await membership.committed(share.partitions), share.revoked)
+        const committed = onShare === undefined || options.startAt === undefined ? undefined : await membership.committed(share.partitions)
+        if (committed !== undefined) onShare?.(committed, share.revoked)
         const { fetchPositions, ends } = await positions(share.partitions)
         // Revoked while its positions were looked up: it was not returned to a caller yet.
         if (share.revoked.aborted) continue
@@ -167,6 +183,7 @@ export function openConsumer(options: ConsumerSettings): Source {
         const starts = new Map([...fetchPositions].flatMap(([at, { from }]) => (from === undefined ? [] : [[at, from]])))
         passed.set(share, new Map(starts))
         onStart?.(starts, share.revoked, ends)
+        if (committed !== undefined) await commitStored(share, starts, committed)
         yield* chunksOfShare(share, fetchPositions, stop)
         const reason: unknown = share.revoked.reason
         if (!stop.aborted && reason instanceof Error && reason.name !== 'AbortError') throw reason

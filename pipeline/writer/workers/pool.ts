@@ -65,8 +65,8 @@ export interface WorkerPool {
   counts(): ReadonlyMap<LogPartition, PartitionCounts>
   /** The partitions that workers have. Up to a second old. */
   held(): ReadonlySet<LogPartition>
-  /** The metrics of all workers as one, in the text form of Prometheus. Up to a second old. */
-  metrics(): Promise<string>
+  /** The metrics of all workers, and these, as one, in the text form of Prometheus. Those of workers are up to a second old. */
+  metrics(more?: Metrics): Promise<string>
   /** Resolves when every worker runs for the first time. */
   readonly started: Promise<void>
   /** Resolves when the pool has stopped; rejects with the SystemicError that ended it. */
@@ -266,9 +266,9 @@ export function openWorkerPool(options: WorkerPoolOptions): WorkerPool {
       return sums
     },
     held: () => new Set(slots.flatMap(({ report }) => report?.held ?? [])),
-    async metrics() {
+    async metrics(more = []) {
       const kept = await goneMetrics
-      return textOfMetrics([kept, ...slots.flatMap(({ report }) => (report === undefined ? [] : [report.metrics]))])
+      return textOfMetrics([kept, more, ...slots.flatMap(({ report }) => (report === undefined ? [] : [report.metrics]))])
     },
     started: started.promise,
     done: ended.promise,

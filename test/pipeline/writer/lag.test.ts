@@ -4,7 +4,7 @@ import { AggregatorRegistry, Registry } from 'prom-client'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { LogUnavailableError } from '../../../pipeline/log.ts'
 import type { PendingBatch } from '../../../pipeline/writer/batch.ts'
-import { type LagWatch, openLagWatch, type PartitionLag } from '../../../pipeline/writer/lag.ts'
+import { type LagWatch, openCommittedLag, openLagWatch, type PartitionLag } from '../../../pipeline/writer/lag.ts'
 import { pipelineMetrics } from '../../../pipeline/writer/metrics.ts'
 import { keepCounters } from '../../../pipeline/writer/workers/sums.ts'
 import type { Positions } from '../../../sinks/sink.ts'
@@ -263,4 +263,36 @@ test('a writer reports its lag, its last write and its outages, and logs how man
   ])
   await writer.stop()
   expect(await value('consumer_lag_messages')).toBeUndefined()
+})
+
+test('of partitions that others have, seconds pass only while messages wait and no commit moves', () => {
+  const lagOf = openCommittedLag()
+  const after = (seconds: number, next: readonly number[], end: readonly number[]): [number, number][] => {
+    vi.advanceTimersByTime(seconds * 1000)
+    const lags = lagOf(positionsOf(Object.fromEntries(next.map((from, partition) => [partition, { next: from, end: end[partition]! }]))))
+    return Array.from(lags.values(), ({ messages, seconds }) => [messages, seconds])
+  }
+  const first: [number, number][] = [
+    [9, 0],
+    [4, 0],
+    [0, 0],
+  ]
+  expect(after(0, [0, 1, 5], [9, 5, 5])).toEqual(first)
+  // No process reads the first; the second one is read, and always some messages wait.
+  expect(after(5, [0, 5, 5], [10, 8, 6])).toEqual([
+    [10, 5],
+    [3, 0],
+    [1, 0],
+  ])
+  expect(after(5, [0, 8, 5], [10, 9, 6])).toEqual([
+    [10, 10],
+    [1, 0],
+    [1, 5],
+  ])
+  // A partition that another reports meanwhile begins again.
+  expect(after(5, [0], [10])).toEqual([[10, 15]])
+  expect(after(5, [10, 8], [10, 9])).toEqual([
+    [0, 0],
+    [1, 0],
+  ])
 })

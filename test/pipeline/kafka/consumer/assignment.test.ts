@@ -16,8 +16,9 @@ import { openGroupView } from '../../../../pipeline/kafka/consumer/group-view.ts
 import { openLeadership } from '../../../../pipeline/kafka/consumer/leadership.ts'
 import { openTopics } from '../../../../pipeline/kafka/consumer/topics.ts'
 import { type LogPartition, logPartition } from '../../../../transformers/log-partition.ts'
+import { positionsOf } from '../../positions.ts'
 import { recordingLogger } from '../../writer/workers/recording-logger.ts'
-import { brokerAddresses, clusterOf, fakeBroker } from '../fake-brokers.ts'
+import { brokerAddresses, clusterOf, fakeBroker, fakeTopic, holding } from '../fake-brokers.ts'
 
 function member(memberId: string, topics: readonly string[], owned: TopicPartitions = new Map()): GroupMember {
   const partitions = [...owned].flatMap(([topic, own]) => own.map(partition => logPartition(topics.indexOf(topic), partition)))
@@ -294,6 +295,41 @@ describe('a leader', () => {
     expect(await many.sizes(member('me', ['own']), { memberId: 'a', metadata })).toEqual({ me: 1, a: 0 })
     expect(many.asked.map(({ length }) => length)).toEqual([1001])
   })
+})
+
+test('a group seen from outside: how far it is with the partitions that the caller does not have, and nothing is asked of the others', async () => {
+  const topic = fakeTopic({ leader: 1, start: 0, end: 9 }, { leader: 2, start: 4, end: 7 }, { leader: 1, start: 2, end: 5 })
+  const asked: string[] = []
+  const view = openGroupView({
+    brokers: ['node1:9092'],
+    topics: ['t'],
+    topicIds: ['x'],
+    group: 'plant',
+    async connectBroker(address) {
+      const held = holding(topic, address)
+      return fakeBroker(address, {
+        ...held,
+        async offsets(...of) {
+          asked.push(`${address.host} ${of[1].join()}`)
+          return await held.offsets(...of)
+        },
+        async committed(_group, _topics, of) {
+          asked.push(`commits ${of.join()}`)
+          return new Map(of.filter(at => at < 2).map(at => [at, 5]))
+        },
+      })
+    },
+  })
+  const of = (...partitions: number[]) => new Set(partitions.map(partition => logPartition(0, partition)))
+  // Of the third nothing is committed: it begins at the start of the log.
+  const all = { 0: { next: 5, end: 9 }, 1: { next: 5, end: 7 }, 2: { next: 2, end: 5 } }
+  expect(await view.progress(of())).toEqual(positionsOf(all))
+  expect(new Set(asked.splice(0))).toEqual(new Set(['commits 0,1,2', 'node1 0,2', 'node2 1']))
+  expect(await view.progress(of(0, 2))).toEqual(positionsOf({ 1: all[1] }))
+  expect(new Set(asked.splice(0))).toEqual(new Set(['commits 1', 'node2 1']))
+  expect(await view.progress(of(0, 1, 2))).toEqual(new Map())
+  expect(asked).toEqual([])
+  view.close()
 })
 
 test('a group seen from outside: partitions that no member has, without those that its leader cannot know yet, and nothing while it rebalances', async () => {

@@ -2,15 +2,44 @@
 
 import { expect, test } from 'vitest'
 import { encodeAssignment, encodeSubscription } from '../../../../pipeline/kafka/consumer/assignment.ts'
+import type { KafkaBroker } from '../../../../pipeline/kafka/consumer/broker.ts'
 import { type FetchPosition, openFetching } from '../../../../pipeline/kafka/consumer/fetching.ts'
-import { openConsumer } from '../../../../pipeline/kafka/consumer/source.ts'
+import { type ConsumerSettings, openConsumer } from '../../../../pipeline/kafka/consumer/source.ts'
 import { openTopics } from '../../../../pipeline/kafka/consumer/topics.ts'
 import type { Positions } from '../../../../sinks/sink.ts'
 import { logPartition } from '../../../../transformers/log-partition.ts'
 import { positionsOf } from '../../positions.ts'
-import { batch, clusterOf, fakeBroker, fakeTopic, holding } from '../fake-brokers.ts'
+import { batch, clusterOf, type FakeTopic, fakeBroker, fakeTopic, holding } from '../fake-brokers.ts'
 import { silent } from '../stored-messages.ts'
 import { quickConsumer } from './source-parts.ts'
+
+/** A member of a group that assigns it these partitions; of the second one it has committed 7. */
+function settingsOf(topic: FakeTopic, assigned: readonly number[], commit: KafkaBroker['commit']): ConsumerSettings {
+  return {
+    brokers: ['node1:9092'],
+    topics: ['t'],
+    group: 'g',
+    chunkBytesMax: 1000,
+    chunkMessagesMax: 1000,
+    consumer: quickConsumer,
+    logger: silent,
+    connectBroker: async address =>
+      fakeBroker(address, {
+        ...holding(topic, address),
+        join: async () => ({
+          generation: 1,
+          memberId: 'm',
+          leaderId: 'm',
+          members: [{ memberId: 'm', metadata: encodeSubscription(['t'], []) }],
+        }),
+        sync: async () => encodeAssignment(new Map([['t', assigned]])),
+        heartbeat: async () => undefined,
+        leave: async () => undefined,
+        committed: async (_group, _topics, of) => new Map(of.flatMap(at => (at === 1 ? [[at, 7]] : []))),
+        commit,
+      }),
+  }
+}
 
 test("a partition's position is not overwritten by a late answer after it was fetched from another leader", async () => {
   const topic = fakeTopic({ leader: 1, start: 4, end: 4 }, { leader: 2, start: 0, end: 0 })
@@ -52,33 +81,30 @@ test("a partition's position is not overwritten by a late answer after it was fe
   cluster.close()
 })
 
+test('where the store is ahead of the group, its position is committed before the first chunk, so that others see the lag as it is', async () => {
+  const topic = fakeTopic({ leader: 1, start: 0, end: 9 }, { leader: 2, start: 0, end: 9 }, { leader: 2, start: 0, end: 9 })
+  const commits: Positions[] = []
+  const source = openConsumer({
+    ...settingsOf(topic, [0, 1, 2], async (_member, _topic, offsets) => void commits.push(offsets)),
+    startAt: async () => positionsOf({ 0: 9, 1: 7, 2: 0 }),
+  })
+  const ending = new AbortController()
+  const started = Promise.withResolvers<Positions>()
+  const chunks = source
+    .chunks(ending.signal, started.resolve, () => undefined)
+    [Symbol.asyncIterator]()
+    .next()
+  expect(await started.promise).toEqual(positionsOf({ 0: 9, 1: 7, 2: 0 }))
+  await expect.poll(() => commits).toEqual([positionsOf({ 0: 9 })])
+  ending.abort()
+  await source.close()
+  await chunks
+})
+
 test('a commit contains only partitions of the share', async () => {
   const topic = fakeTopic({ leader: 1, start: 0, end: 9 }, { leader: 2, start: 0, end: 9 })
   const commits: Positions[] = []
-  const source = openConsumer({
-    brokers: ['node1:9092'],
-    topics: ['t'],
-    group: 'g',
-    chunkBytesMax: 1000,
-    chunkMessagesMax: 1000,
-    consumer: quickConsumer,
-    logger: silent,
-    connectBroker: async address =>
-      fakeBroker(address, {
-        ...holding(topic, address),
-        join: async () => ({
-          generation: 1,
-          memberId: 'm',
-          leaderId: 'm',
-          members: [{ memberId: 'm', metadata: encodeSubscription(['t'], []) }],
-        }),
-        sync: async () => encodeAssignment(new Map([['t', [0]]])),
-        heartbeat: async () => undefined,
-        leave: async () => undefined,
-        committed: async () => new Map(),
-        commit: async (_member, _topic, offsets) => void commits.push(offsets),
-      }),
-  })
+  const source = openConsumer(settingsOf(topic, [0], async (_member, _topic, offsets) => void commits.push(offsets)))
   await source.commit(positionsOf({ 0: 5, 1: 7 }))
   expect(commits).toEqual([positionsOf({ 0: 5 })])
   await source.close()
