@@ -2,6 +2,7 @@
 // continuously. Used by the suite in its short form, and by `npm run soak`.
 
 import { setTimeout as wait } from 'node:timers/promises'
+import { logPartition } from '../../transformers/log-partition.ts'
 import { openRandom } from '../fuzz/random.ts'
 import type { Counted } from './check.ts'
 import { startLoad } from './load.ts'
@@ -16,6 +17,8 @@ export interface JoinPlan {
   readonly everyMs: number
   readonly changes: number
   readonly perSecond: number
+  /** Whether the members read two topics, each one of them. */
+  readonly isApart?: boolean
   readonly onProgress?: (line: string) => void
 }
 
@@ -40,14 +43,15 @@ export interface JoinReport {
 const places = 3
 const faultsMax = 20
 
-export async function joinRun({ seed, everyMs, changes: count, perSecond, onProgress }: JoinPlan): Promise<JoinReport> {
+export async function joinRun({ seed, everyMs, changes: count, perSecond, isApart = false, onProgress }: JoinPlan): Promise<JoinReport> {
   const random = openRandom(seed, 'joins', 0)
-  const site = await openSite({ places, environment: { ...shortWaits, SVC_WORKERS_COUNT: '1', SVC_BATCH_AGE_MS: '50' } })
+  const topics = isApart ? { isApart, partitions: [6, 4] } : {}
+  const site = await openSite({ places, ...topics, environment: { ...shortWaits, SVC_WORKERS_COUNT: '1', SVC_BATCH_AGE_MS: '50' } })
   const startedMs = performance.now()
   const watching = new AbortController()
   try {
     await untilReady(await site.start(0))
-    const load = await startLoad(site.kafka.brokers, site.topic, { perSecond })
+    const load = await startLoad(site.kafka.brokers, site.topics, { perSecond })
     await load.flowing
     const watched = watch(site, watching.signal)
     const faults: string[] = []
@@ -83,6 +87,8 @@ export async function joinRun({ seed, everyMs, changes: count, perSecond, onProg
       )
     }
     await Promise.all(leaving)
+    // A topic without a member would not be stored to its end.
+    if (isApart) for (const place of site.topics.keys()) if (site.writers[place] === undefined) await site.start(place)
     const end = await verdict(site, load)
     watching.abort()
     const { looks, ahead } = await watched.done
@@ -117,10 +123,15 @@ interface Watched {
 }
 
 /** Repeatedly reads the group's commits and then the store's positions, which only increase. */
-function watch({ tools, store, topic, group }: Site<RelationalSite>, ending: AbortSignal): Watched {
+function watch({ tools, store, topics, group }: Site<RelationalSite>, ending: AbortSignal): Watched {
   let stillSinceMs = performance.now()
   let longestMs = 0
   const still = (): number => Math.round(Math.max(longestMs, performance.now() - stillSinceMs))
+
+  async function committedOffsets(): Promise<[number, number][]> {
+    const found = await Promise.all(topics.map(topic => tools.committed(topic, group)))
+    return found.flatMap((offsets, log) => Array.from(offsets, ([partition, offset]) => [logPartition(log, partition), offset] as const))
+  }
 
   async function look(): Promise<{ looks: number; ahead: string[] }> {
     const ahead: string[] = []
@@ -128,7 +139,7 @@ function watch({ tools, store, topic, group }: Site<RelationalSite>, ending: Abo
     let before = 0
     while (!ending.aborted) {
       // The query for commits may have to be retried.
-      const committed = await tools.committed(topic, group).catch(() => undefined)
+      const committed = await committedOffsets().catch(() => undefined)
       const positions = await store.positions()
       for (const [partition, offset] of committed ?? []) {
         const settled = positions.get(partition) ?? 0

@@ -19,7 +19,12 @@ const kindsOfBoth: readonly FaultKind[] = ['writer killed', 'worker ended', 'sto
 /** One of each, for writers that read two topics. */
 const kindsOfTopics: readonly FaultKind[] = ['writer killed', 'store crashed', 'log half-open']
 
+/** One of each, for two writers of different topics in one group. */
+const kindsOfGroup: readonly FaultKind[] = ['writer killed', 'worker ended', 'broker killed', 'log cut']
+
 interface Round {
+  /** Whether each writer reads one of the topics. */
+  readonly isApart?: boolean
   readonly isForeign: boolean
   readonly isNamed: boolean
   /** Of each topic. */
@@ -32,12 +37,13 @@ const rounds: readonly Round[] = [
   { isForeign: false, isNamed: false, partitions: [12], kinds: kindsOfStore },
   { isForeign: false, isNamed: true, partitions: [12], kinds: kindsOfLog },
   { isForeign: true, isNamed: false, partitions: [12], kinds: kindsOfBoth },
+  { isApart: true, isForeign: false, isNamed: false, partitions: [6, 4], kinds: kindsOfGroup },
 ]
 
 describeUnlessMissing('kills', missingKafka() ?? missingPostgres(), () => {
   test.each(firstOf(rounds))(
-    'each kind of fault strikes writers (with log.instance: $isNamed; topics with $partitions partitions, foreign: $isForeign) while messages are in flight, and no message is lost or duplicated (npm run soak: 50 and more)',
-    async ({ isForeign, isNamed, partitions, kinds }) => {
+    'each kind of fault strikes writers (with log.instance: $isNamed; topics with $partitions partitions, foreign: $isForeign, one for each writer: $isApart) while messages are in flight, and no message is lost or duplicated (npm run soak: 50 and more)',
+    async ({ isApart = false, isForeign, isNamed, partitions, kinds }) => {
       const seed = Number(process.env['SLUICE_TEST_SEED'] ?? randomInt(2 ** 31))
       const lines: string[] = []
       const report = await killRun({
@@ -46,11 +52,12 @@ describeUnlessMissing('kills', missingKafka() ?? missingPostgres(), () => {
         kinds,
         isForeign,
         partitions,
+        isApart,
         isNamed,
         perSecond: 1500,
         onProgress: line => void lines.push(line),
       })
-      const said = `named ${isNamed}, foreign ${isForeign}, seed ${seed} (SLUICE_TEST_SEED)\n${lines.join('\n')}\n${JSON.stringify(report.counted)}`
+      const said = `apart ${isApart}, named ${isNamed}, foreign ${isForeign}, seed ${seed} (SLUICE_TEST_SEED)\n${lines.join('\n')}\n${JSON.stringify(report.counted)}`
       if (process.env['SLUICE_TEST_PROGRESS'] !== undefined) console.log(said)
       expect(report.faults, said).toEqual([])
       expect(report.strikes.map(({ kind }) => kind).toSorted(), said).toEqual(kinds.toSorted())

@@ -23,6 +23,8 @@ export interface KillPlan {
   readonly openStore?: () => Promise<StoreSite>
   /** Of each topic; one with twelve by default. */
   readonly partitions?: readonly number[]
+  /** Whether each of the writers reads a topic of its own, in one group. */
+  readonly isApart?: boolean
   /** Whether the writers are static members of their group. */
   readonly isNamed?: boolean
   /** Whether the topic is one of another producer. */
@@ -63,6 +65,7 @@ export async function killRun(plan: KillPlan): Promise<KillReport> {
     openStore = openRelationalSite,
     kinds = faultNames,
     partitions = [12],
+    isApart = false,
     isNamed = false,
     isForeign = false,
     acknowledgedMin = 0,
@@ -76,6 +79,7 @@ export async function killRun(plan: KillPlan): Promise<KillReport> {
   const site = await openSiteOn<StoreSite>(openStore, {
     partitions,
     places: 2,
+    isApart,
     isNamed,
     layout: isForeign ? foreignLayout : {},
     environment,

@@ -54,6 +54,8 @@ export interface SiteOptions {
   readonly places?: number
   /** Where the release is that runs in each place; this one by default. */
   readonly folders?: readonly (string | undefined)[]
+  /** Whether each writer reads only one of the topics, in turn by place. All are in one group. */
+  readonly isApart?: boolean
   /** Whether each writer is a static member with the name of its place (`log.instance`). */
   readonly isNamed?: boolean
   /** How messages of the topic are read: by writers and tools; as ingest writes them by default. */
@@ -83,7 +85,7 @@ export function openSite({ postgres, role, ...options }: SiteOptions & Relationa
 
 export async function openSiteOn<Store extends StoreSite>(
   openStore: () => Promise<Store>,
-  { partitions = 12, places = 1, folders = [], isNamed = false, layout = {}, environment = {} }: SiteOptions = {},
+  { partitions = 12, places = 1, folders = [], isApart = false, isNamed = false, layout = {}, environment = {} }: SiteOptions = {},
 ): Promise<Site<Store>> {
   const [kafka, store] = await Promise.all([startKafka(), openStore()])
   const counts = [partitions].flat()
@@ -96,7 +98,7 @@ export async function openSiteOn<Store extends StoreSite>(
   const group = topics.length === 1 ? consumerGroup(store.name, topic, environment['SVC_LOG_GROUP']) : store.name
   const read: Environment = topics.length === 1 ? { SVC_LOG_TOPIC: topic } : { SVC_LOG_TOPICS: `^${topic}`, SVC_LOG_GROUP: group }
   const direct = { SVC_LOG_BROKERS: kafka.brokers.join(), ...read, ...layout, ...store.directEnvironment }
-  const proxied = { ...direct, SVC_LOG_BROKERS: kafka.proxied.join(), ...environment, ...store.environment }
+  const proxied: Environment = { ...direct, SVC_LOG_BROKERS: kafka.proxied.join(), ...environment, ...store.environment }
 
   const writers: (WriterProcess | undefined)[] = Array.from({ length: places }, () => undefined)
   const unexpected: string[] = []
@@ -122,8 +124,12 @@ export async function openSiteOn<Store extends StoreSite>(
     unexpected,
     logEnds,
     async start(place) {
+      const { SVC_LOG_TOPICS: _all, ...without } = proxied
       const writer = await startWriter(
-        { ...proxied, ...(isNamed ? { SVC_LOG_INSTANCE: `place-${place}` } : {}) },
+        {
+          ...(isApart ? { ...without, SVC_LOG_TOPIC: topics[place % topics.length]! } : proxied),
+          ...(isNamed ? { SVC_LOG_INSTANCE: `place-${place}` } : {}),
+        },
         store.name,
         folders[place],
       )
