@@ -28,6 +28,7 @@ them if none is named:
   --store NAME   where the run kills stores: ${storeNameList.join(', ')}; joins and memory: relational   (relational)
   --kills N      at least so many strikes, each kind as often as the others   (50)
   --foreign      the run kills on a topic of another producer, with nested JSON: at least a million messages
+  --apart        the run kills with a topic for each of the two writers, which are in one group
   --minutes N    how long the run joins lasts; and kills, where that is reached sooner than --kills with --kills 0   (10)
   --every N      seconds between one member's coming or going and the next    (30)
   --messages N   how many wait in the run memory                              (2000000)
@@ -44,6 +45,7 @@ interface SoakOptions {
   readonly store: StoreName
   readonly kills: number
   readonly isForeign: boolean
+  readonly isApart: boolean
   readonly minutes: number
   readonly everySeconds: number
   readonly messages: number
@@ -66,6 +68,7 @@ function readOptions(): SoakOptions | undefined {
       store: string('relational'),
       kills: string('50'),
       foreign: { type: 'boolean', default: false },
+      apart: { type: 'boolean', default: false },
       minutes: string('10'),
       every: string('30'),
       messages: string('2000000'),
@@ -84,6 +87,7 @@ function readOptions(): SoakOptions | undefined {
     runs: positionals.length === 0 ? runNames : (positionals as RunName[]),
     kills: wholeNumber(values.kills, '--kills'),
     isForeign: values.foreign,
+    isApart: values.apart,
     minutes: wholeNumber(values.minutes, '--minutes'),
     everySeconds: wholeNumber(values.every, '--every'),
     messages: wholeNumber(values.messages, '--messages'),
@@ -100,12 +104,13 @@ const say = (line: string): void => console.log(line)
 
 const foreignMessages = 1_000_000
 
-async function kills({ store, kills, isForeign, minutes, seed, perSecond }: SoakOptions): Promise<readonly string[]> {
+async function kills({ store, kills, isForeign, isApart, minutes, seed, perSecond }: SoakOptions): Promise<readonly string[]> {
   const rounds = kills === 0 ? Number.POSITIVE_INFINITY : Math.ceil(kills / faultNames.length)
   const report = await killRun({
     seed,
     rounds,
     openStore: storeSites[store],
+    ...(isApart ? { isApart, partitions: [12, 12] } : {}),
     ...(isForeign ? { isForeign, acknowledgedMin: foreignMessages } : {}),
     ...(kills === 0 ? { msMax: minutes * 60_000 } : {}),
     perSecond,
