@@ -1,15 +1,16 @@
-// `npm run soak`: the runs of test/writer at full length, against real servers: kills, joining and leaving members, memory.
+// `npm run soak`: the runs of test/writer at full length, against real servers: kills, joining and leaving members, memory, hostile messages.
 
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
 import { type StoreName, storeNameList, storeOf } from '../../roles/stores/store.ts'
 import { faultNames } from '../writer/faults.ts'
+import { hostileRun } from '../writer/hostile.ts'
 import { joinRun } from '../writer/joins.ts'
 import { type KillReport, killRun } from '../writer/kills.ts'
 import { memoryRun } from '../writer/memory.ts'
 import { storeSites } from '../writer/stores/index.ts'
 
-const runNames = ['kills', 'joins', 'memory'] as const
+const runNames = ['kills', 'joins', 'memory', 'hostile'] as const
 type RunName = (typeof runNames)[number]
 const residentMibMax = 350
 const growthMibMax = 10
@@ -24,12 +25,14 @@ them if none is named:
             At the end each acknowledged message is stored once, or it is a dead letter, and sluice verify says so.
   joins     writers join the group and leave it. It goes on, no commit is above what is stored, nothing is lost or stored twice.
   memory    far more messages wait than a slow store takes. The writer's resident memory stays under ${residentMibMax} MiB, and flat.
+  hostile   messages with any bytes in key, value, headers and times, for one writer after another, each with the parts of the
+            envelope elsewhere. Each message is stored or a dead letter, and sluice verify and sluice dlq say so.
 
-  --store NAME   where the run kills stores: ${storeNameList.join(', ')}; joins and memory: relational   (relational)
+  --store NAME   where the run kills stores: ${storeNameList.join(', ')}; the other runs: relational   (relational)
   --kills N      at least so many strikes, each kind as often as the others   (50)
   --foreign      the run kills on a topic of another producer, with nested JSON: at least a million messages
   --apart        the run kills with a topic for each of the two writers, which are in one group
-  --minutes N    how long the run joins lasts; and kills, where that is reached sooner than --kills with --kills 0   (10)
+  --minutes N    how long the runs joins and hostile last; and kills with --kills 0   (10)
   --every N      seconds between one member's coming or going and the next    (30)
   --messages N   how many wait in the run memory                              (2000000)
   --rate N       messages a second that flow                   (1500; document: 300)
@@ -155,7 +158,14 @@ async function memory({ messages }: SoakOptions): Promise<readonly string[]> {
   return faults
 }
 
-const runs: Readonly<Record<RunName, (options: SoakOptions) => Promise<readonly string[]>>> = { kills, joins, memory }
+async function hostile({ minutes, seed }: SoakOptions): Promise<readonly string[]> {
+  const plan = { seed, rounds: Number.POSITIVE_INFINITY, msMax: minutes * 60_000, batchesPerRound: 600, onProgress: say }
+  const { messages, stored, deadLettered, faults } = await hostileRun(plan)
+  say(`\n${messages} messages: ${stored} stored, ${deadLettered} dead letters`)
+  return faults
+}
+
+const runs: Readonly<Record<RunName, (options: SoakOptions) => Promise<readonly string[]>>> = { kills, joins, memory, hostile }
 
 async function main(): Promise<void> {
   const options = readOptions()
