@@ -3,6 +3,7 @@
 import type { X509Certificate } from 'node:crypto'
 import { Type } from 'typebox'
 import { HttpError } from '../http/errors.ts'
+import { canonicalId } from '../transformers/uuid.ts'
 import { exampleIds, idSchema, isId } from './ids.ts'
 
 export { exampleIds } from './ids.ts'
@@ -110,27 +111,23 @@ export function parseChannel(text: string): string | undefined {
   return isId(text) ? text.toLowerCase() : undefined
 }
 
-/** The publisher in a query of a reader: a UUID in lower case, as things have it (RFC 9562 §4), and any other text as it is. */
-export function parsePublisher(text: string): string {
-  return parseChannel(text) ?? text
-}
-
-const storedChannelLengthMax = 1024
+/** Of the id of a channel or a publisher that a row has; the pipeline allows as many bytes. */
+export const storedIdLengthMax = 2048
 const storedChannelPattern = '^[^\\u0000]+$'
 
 /** The channel in a path of a reader: any text that a row can have. */
 export const storedChannelParameter = Type.String({
   minLength: 1,
-  maxLength: storedChannelLengthMax,
+  maxLength: storedIdLengthMax,
   pattern: storedChannelPattern,
-  allowed: `text of 1 to ${storedChannelLengthMax} characters without a NUL`,
+  allowed: `text of 1 to ${storedIdLengthMax} characters without a NUL`,
   description: "The channel's id. Percent-encode one that is not a UUID.",
   examples: [exampleIds.channel],
 })
 
-/** The id of a channel that may have rows: in lower case if it is a UUID, else as producers of a topic chose it. undefined for a text that no row has. */
+/** The id of a channel that may have rows, in the form in which they have it. undefined for a text that no row has. */
 export function parseStoredChannel(text: string): string | undefined {
-  return parseChannel(text) ?? (text.length <= storedChannelLengthMax && new RegExp(storedChannelPattern).test(text) ? text : undefined)
+  return text.length <= storedIdLengthMax && new RegExp(storedChannelPattern).test(text) ? canonicalId(text) : undefined
 }
 
 /**

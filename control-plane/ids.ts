@@ -2,6 +2,7 @@
 
 import { randomUUID } from 'node:crypto'
 import { Type } from 'typebox'
+import { isUuid, uuidPattern } from '../transformers/uuid.ts'
 
 declare const kind: unique symbol
 
@@ -11,9 +12,7 @@ export type ChannelId = string & { readonly [kind]: 'channel' }
 export type ApiKeyId = string & { readonly [kind]: 'api-key' }
 export type GroupId = string & { readonly [kind]: 'group' }
 
-/** Any UUID in its text form (RFC 9562 §4); upper case is accepted, as the RFC requires, and lower case is written. */
-export const uuidPattern = '^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$'
-const uuid = new RegExp(uuidPattern)
+export { isUuid as isId, uuidPattern } from '../transformers/uuid.ts'
 
 /** For examples: one id of each kind, so that examples match each other. */
 export const exampleIds = {
@@ -27,10 +26,6 @@ export const exampleIds = {
 /** The schema of an id in a path or a body; `toThingId` and its like turn a text that matched it into the typed id. */
 export function idSchema(of: keyof typeof exampleIds, description: string) {
   return Type.String({ pattern: uuidPattern, description, allowed: 'a UUID', examples: [exampleIds[of]] })
-}
-
-export function isId(text: string): boolean {
-  return text.length === 36 && uuid.test(text)
 }
 
 export const toUserId = (text: string): UserId => lowerCase(text) as UserId
@@ -48,6 +43,6 @@ export const newGroupId = (): GroupId => randomUUID() as string as GroupId
 
 /** @throws TypeError if the text is not an id; the schema of a request refuses such a text before */
 function lowerCase(text: string): string {
-  if (!isId(text)) throw new TypeError('an id is a UUID')
+  if (!isUuid(text)) throw new TypeError('an id is a UUID')
   return text.toLowerCase()
 }

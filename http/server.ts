@@ -98,7 +98,8 @@ export function createServer({
       connectionsCheckingInterval: 1000,
       ServerResponse: DeferredContinue,
     }),
-    routerOptions: { maxParamLength: 1024 },
+    // As many as the longest id of a channel may have.
+    routerOptions: { maxParamLength: 2048 },
     rewriteUrl: ({ method = '', url = '' }: IncomingMessage) => (compatibility === 'none' ? url : plainUrl(method, url)),
     clientErrorHandler: refuseConnection,
     frameworkErrors: (error, request, reply) => void answerError(error, request, reply),

@@ -2,10 +2,10 @@
 //
 // A parameter filters even if it is empty: `vs=` is the empty text and `subtopic=` no subtopic.
 
-import { parsePublisher } from '../control-plane/client.ts'
 import { type Fault, HttpError } from '../http/errors.ts'
 import { pointerPart } from '../http/requests/json-body.ts'
 import { parsePath, pathWords } from '../transformers/json/path.ts'
+import { canonicalId } from '../transformers/uuid.ts'
 import type { RecordKeys } from './answers/record-keys.ts'
 import { type Aggregation, type Direction, type Filter, type PayloadFilter, senmlFormat } from './reader.ts'
 import type { QueryString } from './request/query-schema.ts'
@@ -81,7 +81,7 @@ export function requestOf(
   if (intervalUs !== undefined && intervalUs > intervalUsMax) fault('interval', 'is longer than 366 days: shorten it')
   if (faults.length > 0) throw new HttpError('malformed_request', undefined, { faults: faults.slice(0, faultsMax) })
 
-  const wanted = query.publisher === undefined ? undefined : parsePublisher(query.publisher)
+  const wanted = query.publisher === undefined ? undefined : canonicalId(query.publisher)
   const filter: Filter = {
     channel,
     format,

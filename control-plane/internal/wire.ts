@@ -1,7 +1,7 @@
 // The protocol between the control plane and its clients: the paths, the request and its answer, and the lines of the stream of changes.
 
 import { type Static, Type } from 'typebox'
-import type { AccessChange } from '../client.ts'
+import { type AccessChange, storedIdLengthMax } from '../client.ts'
 
 export const authorizePath = '/internal/authorize'
 export const changesPath = '/internal/changes'
@@ -20,7 +20,7 @@ export const accessRequestSchema = Type.Object(
       description: 'What follows the scheme; for a certificate its serial and its SHA-256 fingerprint, in hex, separated by a colon.',
     }),
     channel: Type.String({
-      maxLength: 1024,
+      maxLength: storedIdLengthMax,
       description: "The channel's id; one that no user has or had can only be read, by administrators.",
     }),
     action: Type.Enum(['publish', 'read']),

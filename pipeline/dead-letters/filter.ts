@@ -1,5 +1,6 @@
 // Selects dead letters by reading their topic twice: once for the latest state of each message, and once for the letters.
 
+import { canonicalId } from '../../transformers/uuid.ts'
 import type { MessageId } from '../message-id.ts'
 import { parseMessageId } from '../message-id.ts'
 import type { RawCursor } from '../source.ts'
@@ -101,11 +102,12 @@ function checkOneLog(text: string, id: MessageId, index: DeadLetterIndex): void 
 }
 
 function wantedBy({ rule, channel, all = false }: DeadLetterFilter, ids: ReadonlyMap<string, MessageId> | undefined): IsWanted {
+  const wantedChannel = channel === undefined ? undefined : canonicalId(channel)
   const listed = ids === undefined ? undefined : [...ids.values()]
   return (deadLetter, { message }, state) =>
     (listed === undefined ? all || state === 'open' : listed.some(id => names(id, deadLetter))) &&
     (rule === undefined || deadLetter.rule === rule) &&
-    (channel === undefined || message.channel === channel)
+    (wantedChannel === undefined || message.channel === wantedChannel)
 }
 
 function names({ log, partition, offset }: MessageId, { original, topic }: ParsedDeadLetter): boolean {

@@ -19,7 +19,7 @@ const idSchema = Type.String({
 })
 const rule = Type.String({ minLength: 1, maxLength: 100, description: 'Only those that violate this rule.', examples: ['time-range'] })
 const exampleChannel = '3e7c5a18-42d9-4b6f-a1c0-8d9e2f7b6a54'
-const channel = Type.String({ minLength: 1, maxLength: 1024, description: 'Only those of this channel.', examples: [exampleChannel] })
+const channel = Type.String({ minLength: 1, maxLength: 2048, description: 'Only those of this channel.', examples: [exampleChannel] })
 
 const which = {
   rule: Type.Optional(rule),

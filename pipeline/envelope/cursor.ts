@@ -8,6 +8,7 @@ import { DecodeError } from '../../transformers/decode-error.ts'
 import { readRfc3339 } from '../../transformers/json/times/rfc3339.ts'
 import type { Timestamp } from '../../transformers/json/times/timestamp.ts'
 import { readDecimal } from '../../transformers/json/times/unix-time.ts'
+import { canonicalId } from '../../transformers/uuid.ts'
 import { keyFault, timestampFault } from '../kafka/records/envelope-header.ts'
 import { mediaType } from '../kafka/records/media-type.ts'
 import {
@@ -50,10 +51,10 @@ export function openLaidOutCursor(cursor: RawCursor, { layout, topic, payloadByt
     message.payload = raw.payload
     message.protocol = raw.protocol
     message.fault = raw.fault === undefined ? undefined : parts.faultOutside(placed)
-    message.channel = layout.channel === undefined ? raw.channel : firstText(layout.channel)
+    message.channel = layout.channel === undefined ? raw.channel : canonicalId(firstText(layout.channel))
     if (message.channel === '' && layout.channel !== undefined) message.fault ??= notText ?? unparsed ?? noChannel(layout.channel)
     message.subtopic = layout.subtopic === undefined ? raw.subtopic : firstText(layout.subtopic)
-    message.publisher = layout.publisher === undefined ? raw.publisher : firstText(layout.publisher)
+    message.publisher = layout.publisher === undefined ? raw.publisher : canonicalId(firstText(layout.publisher))
     message.contentType = layout.contentType === undefined ? raw.contentType : mediaType(firstText(layout.contentType))
     if (layout.created === undefined) setCreated(raw.createdUs, raw.createdRestNs)
     else readCreated(layout.created)

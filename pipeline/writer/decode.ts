@@ -31,10 +31,10 @@ const usPerDay = 86_400 * usPerSecond
 
 /**
  * In UTF-8. Subtopic and protocol are in every row of their message, so a pack of thousands of records would repeat a long one thousands of times.
- * Ingest accepts half as much, but other producers may write anything. Channel, publisher and format are limited by the sinks, since they are in
- * keys.
+ * Ingest accepts half as much, but other producers may write anything. What is longer could not be read by its id either, since readers accept as many
+ * characters (`storedIdLengthMax` of the control plane's client). Stores that have channel, publisher and format in keys limit their sum as well.
  */
-const subtopicBytesMax = 2048
+const idBytesMax = 2048
 const protocolBytesMax = 64
 
 export function openDecoder({ transformer, subscribed, message: limits, clock = Date.now }: DecoderOptions): Decoder {
@@ -74,7 +74,9 @@ export function openDecoder({ transformer, subscribed, message: limits, clock = 
     const bytes = message.payload.byteLength
     const fault = message.fault ?? (bytes > limits.payloadBytes ? payloadSizeFault(bytes, limits.payloadBytes) : undefined)
     if (fault !== undefined) throw new DecodeError(fault.rule, fault.reason, { hint: fault.hint })
-    checkLength(message.subtopic, 'subtopic', subtopicBytesMax)
+    checkLength(message.channel, 'channel', idBytesMax)
+    checkLength(message.publisher, 'publisher', idBytesMax)
+    checkLength(message.subtopic, 'subtopic', idBytesMax)
     checkLength(message.protocol, 'protocol', protocolBytesMax)
     checkText(message.channel, 'channel')
     checkText(message.subtopic, 'subtopic')

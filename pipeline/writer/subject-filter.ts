@@ -1,5 +1,7 @@
 // The messages that a writer subscribes to: patterns over the subject `channels.<channel id>[.<subtopic>]` (SPEC §2, writer configuration).
 
+import { canonicalId } from '../../transformers/uuid.ts'
+
 /** True for a message that at least one pattern matches. */
 export type SubjectFilter = (channel: string, subtopic: string) => boolean
 
@@ -21,7 +23,7 @@ function compile(pattern: string): string[] {
   const parts = pattern.split('.')
   const fault = faultOf(parts)
   if (fault !== undefined) throw new RangeError(`the subject "${pattern}" ${fault}`)
-  return parts
+  return parts.with(1, canonicalId(parts[1]!))
 }
 
 function faultOf(parts: readonly string[]): string | undefined {

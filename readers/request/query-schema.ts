@@ -1,7 +1,7 @@
 // The schema of a reader's query string, for validation and documentation. `request.ts` interprets it.
 
 import { type Static, Type } from 'typebox'
-import { exampleIds } from '../../control-plane/client.ts'
+import { exampleIds, storedIdLengthMax } from '../../control-plane/client.ts'
 import { senmlFormat } from '../reader.ts'
 import { timestampPattern } from './time-range.ts'
 
@@ -18,8 +18,10 @@ const text = (description: string, example: string, more: object = {}) =>
 
 /** Filters of every request, by their names in the query string. */
 const filters = {
-  subtopic: text('Only with this subtopic, its parts separated by . or /; empty: without one.', 'house.attic', { maxLength: 1024 }),
-  publisher: text('Only messages published by this thing.', exampleIds.thing, { maxLength: 1024 }),
+  subtopic: text('Only with this subtopic, its parts separated by . or /; empty: without one.', 'house.attic', {
+    maxLength: storedIdLengthMax,
+  }),
+  publisher: text('Only messages published by this thing.', exampleIds.thing, { maxLength: storedIdLengthMax }),
   protocol: text('Only messages received by this protocol: `http`, `mqtt`, `kafka`.', 'http', { maxLength: 64 }),
   name: text('SenML: only records with this name.', 'urn:dev:mac:0024befffe804ff1:temperature'),
   unit: text('SenML: only records with this unit; empty: without one.', 'Cel', { maxLength: 1024 }),
@@ -68,7 +70,7 @@ export function querySchema(limitMax: number, offsetMax: number) {
       format: Type.Optional(
         Type.String({
           minLength: 1,
-          maxLength: 1024,
+          maxLength: storedIdLengthMax,
           default: senmlFormat,
           allowed: "the last part of the messages' subtopic",
           description: `The last part of the subtopic of JSON messages; SenML is \`${senmlFormat}\`.`,

@@ -19,6 +19,7 @@ import { type SubjectFilter, subjectFilter } from '../../pipeline/writer/subject
 import { logPartition } from '../../transformers/log-partition.ts'
 import { RecordBatch } from '../../transformers/record-batch.ts'
 import { configuredTransformer } from '../../transformers/select.ts'
+import { canonicalId } from '../../transformers/uuid.ts'
 import { answering } from './failure.ts'
 import { addConnectionOptions, answeredByKafkajs, type ConnectionFlags, kafkajsFailure, openTopicClient } from './kafkajs.ts'
 import type { Sources } from './target/flags.ts'
@@ -169,7 +170,8 @@ function openFilter({ channel, subtopic }: TailFlags): (message: RawMessage) => 
   } catch (error) {
     throw new ToolError(`--subtopic: ${(error as Error).message}`, { cause: error })
   }
-  return message => (channel === undefined || message.channel === channel) && matches(message.channel, message.subtopic)
+  const wanted = channel === undefined ? undefined : canonicalId(channel)
+  return message => (wanted === undefined || message.channel === wanted) && matches(message.channel, message.subtopic)
 }
 
 /** The lines for a message: one, or with `--name` one for each of its records with that name. */

@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import { expect, onTestFinished, test } from 'vitest'
 import { createLogger } from '../../config/logger.ts'
-import { type AccessControl, AccessUnavailableError } from '../../control-plane/client.ts'
+import { type AccessControl, AccessUnavailableError, storedIdLengthMax } from '../../control-plane/client.ts'
 import { openapiRoutes } from '../../http/openapi/openapi.ts'
 import { createServer } from '../../http/server.ts'
 import { QueryTooLargeError, StoreUnavailableError } from '../../readers/reader.ts'
@@ -127,7 +127,8 @@ const refusals: Refusal[] = [
   ['a path that is not escaped', 400, /not a valid URL path/, '', owner, '%E0%A4'],
   ['an instant with an exponent', 400, /\/query\/from.*seconds since 1970/, '?from=1e9', owner, channel],
   ['a path of 100 keys', 400, /is deeper than the 64 levels/, `?format=Weather&payload.${'a.'.repeat(99)}b=1`, owner, channel],
-  ['a format that is too long', 400, /\/query\/format/, `?format=${'a'.repeat(1025)}`, owner, channel],
+  ['a format that is too long', 400, /\/query\/format/, `?format=${'a'.repeat(storedIdLengthMax + 1)}`, owner, channel],
+  ['an id that is too long', 400, /too long/, '', owner, 'a'.repeat(storedIdLengthMax + 1)],
 ]
 
 test.each(refusals)('%s is answered %i, with an error that names the problem', async (_what, status, sentence, query, headers, of) => {
@@ -172,7 +173,17 @@ test('a request for a range of bytes is answered in full', async () => {
 })
 
 test('a format of the maximum length is a request like any other', async () => {
-  expect((await get(`?format=${'a'.repeat(1024)}`)).json).toMatchObject({ total: 0 })
+  expect((await get(`?format=${'a'.repeat(storedIdLengthMax)}`)).json).toMatchObject({ total: 0 })
+})
+
+test('the longest ids that are stored can be asked for', async () => {
+  const longest = '温'.repeat(682) + 'xy'
+  expect(Buffer.byteLength(longest)).toBe(storedIdLengthMax)
+  const more = ['publisher', 'subtopic'].map(name => `&${name}=${encodeURIComponent(longest.slice(0, 600))}`).join('')
+  // Not the owner's, so 403 and not 400.
+  expect((await get(`?limit=1${more}`, owner, encodeURIComponent(longest))).status).toBe(403)
+  for (const name of ['publisher', 'subtopic'])
+    expect((await get(`?${name}=${'x'.repeat(storedIdLengthMax)}`)).json).toMatchObject({ total: 0 })
 })
 
 test('if permissions cannot be checked the answer is 503 with Retry-After', async () => {

@@ -9,7 +9,7 @@
 
 import { emptyMessage, headerLimitRule, type MessageFault, type RawCursor } from '../../source.ts'
 import { noValue, timestampFault } from '../records/envelope-header.ts'
-import { RecentText, repeatedTextAt, textAt } from '../records/known-texts.ts'
+import { idAt, RecentText, repeatedTextAt } from '../records/known-texts.ts'
 import { mediaType } from '../records/media-type.ts'
 import { length, long, longToTimestamp, readLength, readLong, timestamp } from './avro/long.ts'
 import { branchOf, Kind, skip } from './avro/shape.ts'
@@ -193,9 +193,7 @@ export function openFramedCursor(cursor: RawCursor, decodings: Decodings): RawCu
     }
     if (size === 0) return at
     const text =
-      part === Part.channel || part === Part.publisher
-        ? textAt(bytes, view, at, size)
-        : repeatedTextAt(bytes, view, recentOf(part), at, size)
+      part === Part.channel || part === Part.publisher ? idAt(bytes, view, at, size) : repeatedTextAt(bytes, view, recentOf(part), at, size)
     if (text === undefined) {
       notText = true
       return end + 1

@@ -1,6 +1,7 @@
 // Cache of the envelope's texts, which repeat from message to message: a cached one is found by its bytes and needs no new string.
 
 import { isUtf8 } from 'node:buffer'
+import { canonicalId } from '../../../transformers/uuid.ts'
 
 /**
  * Cached texts by a hash of their bytes. It holds two texts per hash, and only short ones, so it takes at most about
@@ -13,6 +14,8 @@ const texts: string[] = Array.from({ length: slots }, () => '')
 /** The bytes of each text in words of four, the last one padded with zeros. */
 const words = new Int32Array(slots * slotWords)
 const lengths = new Uint8Array(slots)
+/** Marks the length of an id. */
+const idMark = 0x80
 /** Which of the two slots of a hash takes the next new text, alternating. */
 let turn = 0
 
@@ -38,9 +41,18 @@ export class RecentText {
  * @returns undefined if they are not UTF-8
  */
 export function textAt(bytes: Buffer, view: DataView, start: number, length: number): string | undefined {
+  return knownAt(bytes, view, start, length, 0)
+}
+
+/** The same for the id of a channel or a publisher, in its one form: the cache knows it apart from a text of the same bytes. */
+export function idAt(bytes: Buffer, view: DataView, start: number, length: number): string | undefined {
+  return knownAt(bytes, view, start, length, idMark)
+}
+
+function knownAt(bytes: Buffer, view: DataView, start: number, length: number, mark: number): string | undefined {
   if (length === 0) return ''
   // At the very end the last word would be out of range, so the cache is not used.
-  if (length > knownBytesMax || start + length + 3 > view.byteLength) return textOf(bytes, start, start + length)
+  if (length > knownBytesMax || start + length + 3 > view.byteLength) return decoded(bytes, start, length, mark)
   const lastWord = (length - 1) >> 2
   const last = view.getInt32(start + 4 * lastWord, true) & lastWordMasks[length & 3]!
   let hash = length
@@ -48,9 +60,14 @@ export function textAt(bytes: Buffer, view: DataView, start: number, length: num
   hash = Math.imul(hash ^ last, hashFactor)
   hash = Math.imul(hash ^ (hash >>> 16), mixFactor)
   const slot = (hash ^ (hash >>> 13)) & (slots - 2)
-  if (isKnown(slot, view, start, length, lastWord, last)) return texts[slot]
-  if (isKnown(slot + 1, view, start, length, lastWord, last)) return texts[slot + 1]
-  return learn(slot, bytes, view, start, length, lastWord, last)
+  if (isKnown(slot, view, start, length | mark, lastWord, last)) return texts[slot]
+  if (isKnown(slot + 1, view, start, length | mark, lastWord, last)) return texts[slot + 1]
+  return learn(slot, bytes, view, start, length, mark, lastWord, last)
+}
+
+function decoded(bytes: Buffer, start: number, length: number, mark: number): string | undefined {
+  const text = textOf(bytes, start, start + length)
+  return mark === 0 || text === undefined ? text : canonicalId(text)
 }
 
 /** The same for a field that usually repeats its previous text, which is compared first, without hashing. */
@@ -72,9 +89,9 @@ function isSame(bytes: Buffer, view: DataView, left: number, right: number, leng
   return true
 }
 
-function isKnown(slot: number, view: DataView, start: number, length: number, lastWord: number, last: number): boolean {
+function isKnown(slot: number, view: DataView, start: number, markedLength: number, lastWord: number, last: number): boolean {
   const known = slot * slotWords
-  if (lengths[slot] !== length || words[known + lastWord] !== last) return false
+  if (lengths[slot] !== markedLength || words[known + lastWord] !== last) return false
   for (let word = 0; word < lastWord; word++) if (view.getInt32(start + 4 * word, true) !== words[known + word]) return false
   return true
 }
@@ -85,17 +102,18 @@ function learn(
   view: DataView,
   start: number,
   length: number,
+  mark: number,
   lastWord: number,
   last: number,
 ): string | undefined {
-  const text = textOf(bytes, start, start + length)
+  const text = decoded(bytes, start, length, mark)
   if (text === undefined) return undefined
   turn ^= 1
   const slot = hashSlot + turn
   const known = slot * slotWords
   for (let word = 0; word < lastWord; word++) words[known + word] = view.getInt32(start + 4 * word, true)
   words[known + lastWord] = last
-  lengths[slot] = length
+  lengths[slot] = length | mark
   texts[slot] = text
   return text
 }

@@ -14,7 +14,7 @@ import { emptyMessage, headerLimitRule, type MessageFault, noKey, type RawCursor
 import { corruptBatch } from './corrupt-batch.ts'
 import { created, readCreated } from './created-header.ts'
 import { EnvelopeHeader, envelopeHeaderAt, headerFaults, keyFault, noValue, timestampFault } from './envelope-header.ts'
-import { RecentText, repeatedTextAt, textAt, textOf } from './known-texts.ts'
+import { idAt, RecentText, repeatedTextAt, textAt, textOf } from './known-texts.ts'
 import { mediaType } from './media-type.ts'
 import { readVarint, signedLongAt, varint } from './varint.ts'
 
@@ -88,7 +88,7 @@ export function openRecordCursor({ topic, partition, bytes, segments, headersMax
     keyAt = here
     if (keyLength > 0) {
       if (keyLength > end - here) throw corrupt('the key')
-      const channel = textAt(bytes, view, here, keyLength)
+      const channel = idAt(bytes, view, here, keyLength)
       here += keyLength
       message.channel = channel ?? ''
       if (channel === undefined) note(keyFault)
@@ -170,7 +170,7 @@ export function openRecordCursor({ topic, partition, bytes, segments, headersMax
           subtopic = repeatedTextAt(bytes, view, recentSubtopic, here, length)
           break
         case EnvelopeHeader.publisher:
-          publisher = textAt(bytes, view, here, length)
+          publisher = idAt(bytes, view, here, length)
           break
         case EnvelopeHeader.protocol:
           protocol = repeatedTextAt(bytes, view, recentProtocol, here, length)

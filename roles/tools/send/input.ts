@@ -4,6 +4,7 @@ import { extname } from 'node:path'
 import { inputChunks, inputName, ToolError } from '../../../bin/streams.ts'
 import { SubtopicError, subtopicOf } from '../../../pipeline/ingest/subtopic.ts'
 import { senmlFormat } from '../../../transformers/record-batch.ts'
+import { canonicalId } from '../../../transformers/uuid.ts'
 import { type CsvRow, parseCsv } from '../provision/csv.ts'
 import { plain } from '../text.ts'
 
@@ -225,7 +226,9 @@ function jsonOf(cell: string): string {
 function messageOf(payload: Uint8Array, address: Address, origin: string, bytesMax: number): InputMessage {
   checkSize(payload.length, bytesMax, origin)
   if (payload.length === 0) throw new ToolError(`${origin}: the payload is empty: nothing to send`)
-  const { channel, contentType } = address
+  const { contentType } = address
+  // In one form, so that all messages of a channel are in one partition.
+  const channel = canonicalId(address.channel)
   const subtopic = subtopicAt(address.subtopic, origin)
   if (channel === '') throw new ToolError(`${origin}: no channel: give its id with --channel, or in a column channel of a CSV file`)
   if (contentType.split(';')[0]!.trim().toLowerCase() === json && (subtopic === '' || subtopic.split('.').at(-1) === senmlFormat)) {
@@ -233,7 +236,7 @@ function messageOf(payload: Uint8Array, address: Address, origin: string, bytesM
       `${origin}: a JSON document needs a subtopic, whose last part is its format (not "${senmlFormat}"): give --subtopic, or --content-type ${defaultType} for a SenML pack`,
     )
   }
-  return { ...address, subtopic, payload }
+  return { ...address, channel, subtopic, payload }
 }
 
 function subtopicAt(text: string, origin: string): string {

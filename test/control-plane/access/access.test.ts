@@ -13,6 +13,7 @@ import {
   type Credential,
   certificateCredential,
   noChannel,
+  storedIdLengthMax,
 } from '../../../control-plane/client.ts'
 import { openApiKeys } from '../../../control-plane/keys/store.ts'
 import { openRelationalPolicies } from '../../../control-plane/policies/relational.ts'
@@ -133,7 +134,7 @@ describePlatform('access', platform => {
 
   test('a channel that no user has or had is read by administrators, who may not publish to it, and by no one else', async () => {
     const administrator = await platform().administrator()
-    for (const channel of ['x', 'plant/1. ä', "' OR true --", 'x'.repeat(1024), absentId]) {
+    for (const channel of ['x', 'plant/1. ä', "' OR true --", 'x'.repeat(storedIdLengthMax), absentId]) {
       const granted = { allowed: true, publisher: null, owner: expect.any(String) as string, endsMs: expect.any(Number) as number }
       expect(await ask(administrator, channel, 'read')).toEqual(granted)
       expect(await ask(administrator, channel, 'publish')).toEqual(forbidden)
@@ -142,7 +143,7 @@ describePlatform('access', platform => {
     }
     const deleted = await makeSite(platform().url)
     await call(platform().url, 'DELETE', `/channels/${deleted.channel}`, { authorization: deleted.owner })
-    for (const channel of ['', 'a\0b', 'x'.repeat(1025), noChannel, deleted.channel])
+    for (const channel of ['', 'a\0b', 'x'.repeat(storedIdLengthMax + 1), noChannel, deleted.channel])
       expect(await ask(administrator, channel, 'read')).toEqual(forbidden)
   })
 

@@ -3,7 +3,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { cacheAccess } from '../../../control-plane/access/cache.ts'
-import { type Access, type AccessChange, AccessUnavailableError } from '../../../control-plane/client.ts'
+import { type Access, type AccessChange, AccessUnavailableError, storedIdLengthMax } from '../../../control-plane/client.ts'
 import { openRemoteAccess, type RemoteAccess } from '../../../control-plane/remote/access.ts'
 import { ControlPlaneRefusalError } from '../../../control-plane/remote/requests.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
@@ -67,8 +67,8 @@ describeWithPostgres('remote access', postgres => {
         'a/ä. b\n',
         '',
         '\0',
-        'x'.repeat(1024),
-        'x'.repeat(1025),
+        'x'.repeat(storedIdLengthMax),
+        'x'.repeat(storedIdLengthMax + 1),
       ]) {
         for (const action of ['publish', 'read'] as const) {
           const [near, far] = await Promise.all([

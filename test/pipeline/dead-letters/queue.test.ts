@@ -121,14 +121,16 @@ describe.each(Object.entries(kinds))('on %s', (_name, open) => {
   })
 
   test('letters are selected by rule and channel, and the newest are listed', async () => {
+    const uuid = '7acb5f9e-3c0e-4a57-9d0a-5f9f0a3c1b77'
     const { tool } = await withDeadLetters([
       deadLetter(1),
       deadLetter(2, 'time-range'),
       deadLetter(3, 'one-value', { channel: 'c2' }),
-      deadLetter(4),
+      deadLetter(4, 'one-value', { channel: uuid }),
     ])
     expect(await ids(tool(), { rule: 'one-value' })).toEqual(['1-3-1', '1-3-3', '1-3-4'])
     expect(await ids(tool(), { channel: 'c2' })).toEqual(['1-3-3'])
+    for (const channel of [uuid, uuid.toUpperCase()]) expect(await ids(tool(), { channel })).toEqual(['1-3-4'])
     expect(await ids(tool(), { rule: 'one-value', channel: 'c2' })).toEqual(['1-3-3'])
     const page = await tool().list({}, 2)
     expect([page.letters.map(({ id }) => id), page.total]).toEqual([['1-3-3', '1-3-4'], 4])

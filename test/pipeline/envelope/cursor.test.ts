@@ -80,6 +80,19 @@ test.each(['a..b', '.a', 'a.', '', 'a\\b', 'a\\', 'a\\\\\\'])('%j is not the pat
   expect(isSource(`field:${path}`)).toBe(false)
 })
 
+test('a UUID as channel or publisher is in lower case, wherever it comes from', () => {
+  const sent = '7ACB5F9E-3C0E-4A57-9D0A-5F9F0A3C1B77'
+  const record = { key: sent, value: JSON.stringify({ id: sent }), headers: [['h', sent]] as const }
+  for (const place of ['key', 'field:id', 'header:h', `const:${sent}`]) {
+    expect(read({ channel: [place], publisher: [place], subtopic: [place] }, record)).toMatchObject({
+      channel: sent.toLowerCase(),
+      publisher: sent.toLowerCase(),
+      subtopic: sent,
+    })
+  }
+  expect(read({ publisher: ['const:p'] }, record)).toMatchObject({ channel: sent.toLowerCase() })
+})
+
 test('each part has places of its own, and the others stay where Sluice writes them', () => {
   const record: RecordFields = {
     key: 'k',

@@ -18,6 +18,8 @@ const envelope = {
   SVC_ENVELOPE_CREATED: 'field:at',
 }
 const timestampMs = 1_790_000_000_000
+/** Sent in capitals as well: it is the same id. */
+const uuid = 'e3cb5f9e-3c0e-4a57-9d0a-5f9f0a3c1b77'
 const documents = [
   { key: 'gateway', headers: { device: 'd1' }, value: { kind: 'readings', at: 1_790_000_001, temperature: 21.5 } },
   { key: 'gateway', headers: {}, value: { kind: 'readings', at: '2026-09-21T14:13:22Z', device: { id: 'd2' }, temperature: 22 } },
@@ -29,7 +31,8 @@ const documents = [
     headers: { device: 'd3' },
     value: { kind: 'readings', at, temperature: 30 + number },
   })),
-  { key: 'gateway', headers: { device: 'd4' }, value: { kind: 'readings', at: 1_790_000_003, temperature: 40 } },
+  { key: 'gateway', headers: { device: uuid.toUpperCase() }, value: { kind: 'readings', at: 1_790_000_003, temperature: 40 } },
+  { key: 'gateway', headers: { device: uuid }, value: { kind: 'readings', at: 1_790_000_004, temperature: 41 } },
 ]
 
 describeUnlessMissing('a topic of another producer', missingKafka() ?? missingPostgres(), () => {
@@ -52,7 +55,8 @@ describeUnlessMissing('a topic of another producer', missingKafka() ?? missingPo
       { format: 'events', channel: 'd1/ü', publisher: '', created: `${timestampMs}000000`, value: 'true' },
       { format: 'readings', channel: 'd1', publisher: 'gateway', created: '1790000001000000000', value: '21.5' },
       { format: 'readings', channel: 'd2', publisher: 'gateway', created: '1790000002000000000', value: '22' },
-      { format: 'readings', channel: 'd4', publisher: 'gateway', created: '1790000003000000000', value: '40' },
+      { format: 'readings', channel: uuid, publisher: 'gateway', created: '1790000003000000000', value: '40' },
+      { format: 'readings', channel: uuid, publisher: 'gateway', created: '1790000004000000000', value: '41' },
     ]
     expect(await rows()).toEqual(stored)
     const environment = { ...site.direct, ...envelope }
@@ -77,6 +81,16 @@ describeUnlessMissing('a topic of another producer', missingKafka() ?? missingPo
     const authorization = `Bearer ${String(json!['token'])}`
     const page = (await call(reader.url, 'GET', read, { authorization })).json
     expect(page).toMatchObject({ total: 1, format: 'events', messages: [{ Channel: 'd1/ü', Payload: { opened: true } }] })
+    for (const id of [uuid, uuid.toUpperCase()]) {
+      const path = `/channels/${id}/messages?format=readings&dir=asc`
+      expect((await call(reader.url, 'GET', path, { authorization })).json).toMatchObject({
+        total: 2,
+        messages: [40, 41].map(temperature => ({ Channel: uuid, Payload: { temperature } })),
+      })
+    }
+    expect(JSON.parse((await runSluice(['trace', '1-0-8', '--json'], environment)).printed)).toMatchObject({
+      read: expect.stringContaining(`/channels/${uuid}/messages`),
+    })
     const { owner, device } = await makeSite(api.url)
     for (const other of [owner, device]) expect((await call(reader.url, 'GET', read, { authorization: other })).status).toBe(403)
 
@@ -89,9 +103,9 @@ describeUnlessMissing('a topic of another producer', missingKafka() ?? missingPo
     expect((await runSluice(['dlq', 'replay', '--all'], mended)).code).toBe(0)
     const replayed = { format: 'readings', publisher: 'gateway', created: `${timestampMs}000000` }
     expect(await rows()).toEqual([
-      ...stored.slice(0, -1),
+      ...stored.slice(0, -2),
       ...['30', '31', '32', '33'].map(value => ({ ...replayed, channel: 'd3', value })),
-      ...stored.slice(-1),
+      ...stored.slice(-2),
       { ...replayed, channel: 'plant', value: '0' },
     ])
     expect((await runSluice(['dlq', 'ls', '--all', '--channel', 'plant'], mended)).printed).toMatch(/replayed/)

@@ -1,6 +1,7 @@
 // The pipeline's own checks of a message, before it reaches a sink.
 
 import { expect, test } from 'vitest'
+import { storedIdLengthMax } from '../../../control-plane/client.ts'
 import { noKey, type RawMessage } from '../../../pipeline/source.ts'
 import { openDecoder } from '../../../pipeline/writer/decode.ts'
 import { subjectFilter } from '../../../pipeline/writer/subject-filter.ts'
@@ -75,9 +76,11 @@ test('a NUL or a lone surrogate in any part of the envelope is dead-lettered; ot
 })
 
 test.each([
-  ['subtopic', 2048],
+  ['channel', storedIdLengthMax],
+  ['publisher', storedIdLengthMax],
+  ['subtopic', storedIdLengthMax],
   ['protocol', 64],
-] as const)('a %s of %i bytes is accepted, one byte more is not: each row would repeat it', (part, bytesMax) => {
+] as const)('a %s of %i bytes is accepted, as readers accept it, and one byte more is not', (part, bytesMax) => {
   const euros = '€'.repeat(Math.floor(bytesMax / 3))
   const longest = euros + 'x'.repeat(bytesMax - Buffer.byteLength(euros))
   expect(decode({ [part]: longest })).toEqual(stored)

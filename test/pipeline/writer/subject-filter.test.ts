@@ -23,6 +23,8 @@ test.each([
   // A channel id is one part, whatever it contains.
   [['channels.a.b'], 'a.b', '', false],
   [['channels.*'], 'a.b', '', true],
+  // Channels are in lower case when they are filtered.
+  [['channels.7ACB5F9E-3C0E-4A57-9D0A-5F9F0A3C1B77.>'], '7acb5f9e-3c0e-4a57-9d0a-5f9f0a3c1b77', 'a', true],
 ])('%j on channel %s with subtopic "%s": %s', (patterns, channel, subtopic, expected) => {
   expect(subjectFilter(patterns)(channel, subtopic)).toBe(expected)
 })

@@ -87,6 +87,19 @@ test('a union with another branch than text is not a message', () => {
   expect(readAs(schema, { channel: 5, payload: x }).fault?.rule).toBe('confluent-frame')
 })
 
+test('a UUID as channel or publisher is in lower case, from a field and from the key', () => {
+  const sent = '7ACB5F9E-3C0E-4A57-9D0A-5F9F0A3C1B77'
+  const fields = ['channel', 'publisher', 'subtopic'].map(name => ({ name, type: 'string' }))
+  const value = framed(avroType(recordOf(...fields, payload)).toBuffer({ channel: sent, publisher: sent, subtopic: sent, payload: x }))
+  expect(messageOf(value, planFor(recordOf(...fields, payload)))).toMatchObject({
+    channel: sent.toLowerCase(),
+    publisher: sent.toLowerCase(),
+    subtopic: sent,
+  })
+  const bare = framed(avroType(recordOf(payload)).toBuffer({ payload: x }))
+  expect(messageOf(bare, planFor(recordOf(payload)), { key: sent })).toMatchObject({ channel: sent.toLowerCase() })
+})
+
 test('a null payload is a dead letter', () => {
   const { fault } = readAs(recordOf({ name: 'payload', type: nullable('bytes') }), { payload: null })
   expect(fault).toMatchObject({ rule: 'confluent-frame', reason: 'the payload of the record is null' })

@@ -149,6 +149,27 @@ describe('a message is faulty', () => {
 test('a timestamp of -1 means none: created is unknown', () =>
   expect(envelopeOf({}, { baseTimestamp: -1 })).toMatchObject({ fault: undefined, createdUs: 0 }))
 
+test('a UUID as channel or publisher is in lower case, whatever its spelling; other ids and other parts are as they were sent', () => {
+  const sent = '7ACB5F9E-3C0E-4a57-9D0A-5F9F0A3C1B77'
+  const others = ['7ACB5F9E-3C0E-4A57-9D0A-5F9F0A3C1B7G', '7ACB5F9E3C0E4A579D0A5F9F0A3C1B77', 'Gateway', 'X'.repeat(36), `${sent} `]
+  const records = [sent, sent.toLowerCase(), ...others].flatMap((id): RecordFields[] => [
+    { key: id, headers: [['subtopic', id]] },
+    { key: 'k', headers: [['publisher', id]] },
+  ])
+  // Twice, since texts are cached, and at the end of the bytes they are not.
+  const messages = messagesOf(encodeBatch([...records, ...records, { key: sent, value: '' }]))
+  const stored = [sent.toLowerCase(), sent.toLowerCase(), ...others]
+  const expected = [sent, sent.toLowerCase(), ...others].flatMap((id, at) => [
+    [stored[at], id, ''],
+    ['k', '', stored[at]],
+  ])
+  expect(messages.map(({ channel, subtopic, publisher }) => [channel, subtopic, publisher])).toEqual([
+    ...expected,
+    ...expected,
+    [sent.toLowerCase(), '', ''],
+  ])
+})
+
 test('texts of every kind and length are decoded unchanged, in any order and repeatedly', () => {
   const texts = [
     'a',

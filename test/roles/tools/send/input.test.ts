@@ -44,6 +44,12 @@ test.each([
   expect(messages).toEqual([{ channel: 'c1', subtopic: 'room.attic', publisher: 't1', contentType, payload: content }])
 })
 
+test('the id of a channel is sent in the form in which it is stored', async () => {
+  const sent = '7ACB5F9E-3C0E-4A57-9D0A-5F9F0A3C1B77'
+  const { messages } = await read('pack', '[]', { kind: 'whole', address: { ...address, channel: sent } })
+  expect(messages[0]!.channel).toBe(sent.toLowerCase())
+})
+
 test('a given content type counts more than the name of the file', async () => {
   const given = { ...address, contentType: 'application/senml+json' }
   const { messages } = await read('pack.json', '[]', { kind: 'whole', address: given })
