@@ -14,6 +14,7 @@ export const errors = {
   precondition_failed: { status: 412, title: 'the entity has changed since it was read' },
   too_large: { status: 413, title: 'the body is too large' },
   unsupported_media_type: { status: 415, title: 'unsupported content type' },
+  misdirected: { status: 421, title: 'this address does not answer for this host' },
   query_too_large: { status: 422, title: 'the query is too expensive' },
   too_many_requests: { status: 429, title: 'too many requests' },
   headers_too_large: { status: 431, title: 'the headers are too large' },

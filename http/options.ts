@@ -39,6 +39,18 @@ export const httpOptions = Type.Object({
     description:
       'Reverse proxies whose `X-Forwarded-For` and `Forwarded` are trusted: they must write or remove both. Otherwise all clients behind one count as one address.',
   }),
+  hosts: Type.Array(
+    Type.String({
+      pattern: '^([^\\s:/\\[\\]]+|\\[[0-9a-fA-F:.]+\\])$',
+      allowed: 'a host name without a port such as sluice.example.com',
+    }),
+    {
+      default: [],
+      examples: [['sluice.example.com']],
+      description:
+        'Hosts that an address of this machine alone (127.0.0.1) answers for, besides `localhost`: those of a proxy on it that passes on `Host`. Other addresses answer for every host.',
+    },
+  ),
   allowedOrigins: Type.Array(Type.String({ minLength: 1, allowed: 'an origin such as https://app.example.com, or * for any origin' }), {
     default: [],
     examples: [['https://app.example.com']],

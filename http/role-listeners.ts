@@ -85,7 +85,7 @@ export async function openRoleListeners(options: RoleListenersOptions, closeLate
     await routes(app)
   }
 
-  const inside = createServer({ logger, tls: internal.tls })
+  const inside = createServer({ logger, hosts: http.hosts, tls: internal.tls })
   healthRoutes(inside, { ...health, registry })
   if (internal.routes !== undefined) inside.register(onceStarted(internal.routes))
   closeLater(() => closeServer(inside, internalDrainMsMax))

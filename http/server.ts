@@ -30,6 +30,7 @@ import {
   trustedProxiesKey,
 } from './requests/client-address.ts'
 import { checkParameters, DeferredContinue } from './requests/continue.ts'
+import { openHostCheck } from './requests/host.ts'
 import { jsonParser, needsBody } from './requests/json-body.ts'
 import { prepareQuery } from './requests/query-string.ts'
 import { refuseConnection } from './requests/refused-connection.ts'
@@ -62,6 +63,7 @@ export interface ServerTls {
  * - Successful requests are not logged.
  * - A client that waits for 100 Continue gets it when the body is read: an answer that the head decides is sent before, alone.
  * - A body with a Content-Encoding, or with a Transfer-Encoding other than chunked, is rejected before it reaches a parser.
+ * - On an address of this machine alone, requests for other hosts than this machine and `hosts` are rejected (host.ts).
  * - While the server closes, requests on open connections get 503.
  *
  * Errors are checked in this order: 401 (thrown in `onRequest`), validation, 403 (thrown in the handler).
@@ -72,6 +74,7 @@ export function createServer({
   requestTimeoutMs = 30_000,
   keepAliveTimeoutMs = 72_000,
   trustedProxies = [],
+  hosts = [],
   allowedOrigins = [],
   tls,
   compatibility = 'none',
@@ -130,6 +133,7 @@ export function createServer({
 
   const safety = safetyHeaders()
   const absent = trackRoutes(app)
+  const hostFault = openHostCheck(app.server, hosts)
   app.addHook('preClose', async () => {
     closing = true
   })
@@ -139,7 +143,7 @@ export function createServer({
     const { headers } = request
     if (compatibility !== 'none' && headers.authorization !== undefined) headers.authorization = plainAuthorization(headers.authorization)
     if (closing) done(new HttpError('unavailable', stopDetail))
-    else done(transferCodingFault(request.raw) ?? (request.is404 ? absent(request, reply) : undefined))
+    else done(hostFault(request.raw) ?? transferCodingFault(request.raw) ?? (request.is404 ? absent(request, reply) : undefined))
   })
   // After `onRequest`, so that 401 takes precedence, and before any body parser.
   app.addHook('preParsing', (request, reply, payload, done) => {

@@ -54,6 +54,7 @@ const details: Readonly<Partial<Record<ErrorCode, string>>> = {
   precondition_failed: 'it has changed since it was read: read it again, and repeat the change with the new ETag',
   too_large: 'the body is limited to 1048576 bytes: split the request',
   unsupported_media_type: 'send application/json, and set the header content-type accordingly',
+  misdirected: 'this address answers for localhost only, so that pages of other sites cannot read it: name the host in http.hosts',
   headers_too_large: 'the path and the headers are limited to 16384 bytes together: send fewer or shorter ones',
   query_too_large: 'the query exceeded the time limit of the store: narrow it with name, publisher, from or to',
   too_many_requests: 'too many failed logins: wait for the seconds in Retry-After',
@@ -75,8 +76,8 @@ export function errorAnswer(code: ErrorCode) {
     },
   }
 }
-/** Errors that the server itself may answer on any route: for an invalid or too long head or query, and while it starts or stops. */
-const always: readonly ErrorCode[] = ['malformed_request', 'headers_too_large', 'unavailable']
+/** Errors that the server itself may answer on any route: for an invalid or too long head or query, for another host, and while it starts or stops. */
+const always: readonly ErrorCode[] = ['malformed_request', 'misdirected', 'headers_too_large', 'unavailable']
 
 /**
  * Responses by status for the error codes of a route, plus those of every route. Errors are thrown and never sent, so the type does not list

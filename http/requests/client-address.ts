@@ -114,7 +114,7 @@ function addressOfPeer({ socket }: Pick<IncomingMessage, 'socket'>): string {
 }
 
 /** Normalizes an address, so that each has one text: IPv4-mapped IPv6 becomes IPv4, and IPv6 its short form without zone. */
-function oneForm(address: string): string {
+export function oneForm(address: string): string {
   if (isIPv4(address)) return address
   const short = new SocketAddress({ address: address.replace(/%.*$/, ''), family: 'ipv6' }).address
   return /^::ffff:(\d+\.\d+\.\d+\.\d+)$/.exec(short)?.[1] ?? short

@@ -37,7 +37,7 @@ export async function openHealth(
   collectDefaultMetrics({ register: registry })
   const combinedRegistry = { contentType: registry.contentType, metrics: async () => (await registry.metrics()) + (await metrics()) }
 
-  const inside = createServer({ logger })
+  const inside = createServer({ logger, hosts: http.hosts })
   healthRoutes(inside, { version, checks, ready, registry: combinedRegistry })
   const outside = createServer({ logger, ...http, tls: await readServerTls('http', http) })
   healthRoutes(outside, { version, checks, ready })

@@ -245,7 +245,7 @@ test('the description lists the errors, and an error is answered in full, whatev
   await described.register(readerRoutes({ reader: served.store.reader, access, key: cursorKey, options }))
   const { paths } = (await described.inject('/openapi.json')).json<{ paths: Record<string, { get: { responses: object } }> }>()
   await described.close()
-  const statuses = ['400', '401', '403', '406', '422', '429', '431', '503']
+  const statuses = ['400', '401', '403', '406', '421', '422', '429', '431', '503']
   expect(Object.values(paths).map(({ get }) => Object.keys(get.responses))).toEqual([
     ['200', '304', ...statuses],
     ['200', ...statuses],

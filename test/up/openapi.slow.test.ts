@@ -80,7 +80,9 @@ async function expectRefusedBodies(url: string, { paths }: Document): Promise<vo
 async function firstLineOf(url: string, route: string): Promise<string> {
   const { hostname, port } = new URL(url)
   const socket = connect(Number(port), hostname)
-  socket.write(`${route} HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 2\r\nexpect: 100-continue\r\n\r\n`)
+  socket.write(
+    `${route} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 2\r\nexpect: 100-continue\r\n\r\n`,
+  )
   const [answer] = (await once(socket, 'data')) as [Buffer]
   socket.destroy()
   return answer.toString().split('\r\n', 1)[0]!

@@ -48,7 +48,7 @@ test('a second signal exits immediately, even with a running request', async () 
   const socket = connect(Number(port), hostname)
   socket.on('error', () => undefined)
   socket.write(
-    'POST /users HTTP/1.1\r\nHost: sluice\r\nContent-Type: application/json\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n',
+    'POST /users HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n',
   )
   await once(socket, 'data')
   const exit = once(platform.process, 'exit')

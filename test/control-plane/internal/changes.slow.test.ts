@@ -94,7 +94,7 @@ describeWithOwnPostgres('changes', postgres => {
   test('a follower that does not read is cut off, and the others still receive every change', async () => {
     const { platform, internalUrl, port } = await openInstance(await postgres.createDatabase())
     const slow = connect({ port, host: '127.0.0.1' })
-    slow.write(`GET /internal/changes HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\n\r\n`)
+    slow.write(`GET /internal/changes HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${token}\r\n\r\n`)
     await once(slow, 'readable')
     slow.pause()
     const cut = once(slow, 'close')

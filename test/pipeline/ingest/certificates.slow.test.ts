@@ -128,7 +128,7 @@ describePlatform('certificates of devices', platform => {
     const socket = connectTls({ port, host: '127.0.0.1', ca: fixture('ca'), ...shown })
     onTestFinished(() => void socket.destroy())
     socket.on('error', () => undefined)
-    const head = `POST /channels/${site.channel}/messages HTTP/1.1\r\nHost: a\r\nContent-Type: application/senml+json\r\nContent-Length: 18`
+    const head = `POST /channels/${site.channel}/messages HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/senml+json\r\nContent-Length: 18`
     socket.write(`${head}\r\n\r\n[{"n":"t",`)
     await watched
     expect((await revoke(shown.serial)).status).toBe(200)

@@ -25,7 +25,7 @@ async function abandon(site: IngestSite): Promise<void> {
   const asked = site.keys.requests.length
   const socket = connect(site.port, '127.0.0.1')
   socket.write(
-    `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Thing ${key}\r\ncontent-type: application/senml+json\r\ncontent-length: ${pack.length}\r\n\r\n${pack.slice(0, 10)}`,
+    `POST ${path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Thing ${key}\r\ncontent-type: application/senml+json\r\ncontent-length: ${pack.length}\r\n\r\n${pack.slice(0, 10)}`,
   )
   await expect.poll(() => site.keys.requests.length).toBe(asked + 1)
   socket.destroy()
@@ -282,7 +282,7 @@ test('the answer to a missing key names the accepted scheme', async () => {
 test.each(['', 'expect: 100-continue\r\n'])('an invalid key is refused before the body is read, by one answer (%j)', async expectation => {
   const socket = connect(site.port, '127.0.0.1')
   socket.write(
-    `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Thing none\r\n${expectation}content-type: application/json\r\ncontent-length: 1000\r\n\r\n`,
+    `POST ${path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Thing none\r\n${expectation}content-type: application/json\r\ncontent-length: 1000\r\n\r\n`,
   )
   const [answer] = (await once(socket, 'data')) as [Buffer]
   expect(answer.toString()).toMatch(/^HTTP\/1\.1 401 /)
@@ -390,7 +390,7 @@ test('the description names the errors, and an error is complete, whatever its s
   const { paths } = (await app.inject('/openapi.json')).json<{ paths: Record<string, { post: { responses: object } }> }>()
   await app.close()
   const answers = Object.values(paths).map(({ post }) => Object.keys(post.responses))
-  const statuses = ['202', '400', '401', '403', '413', '415', '429', '431', '503']
+  const statuses = ['202', '400', '401', '403', '413', '415', '421', '429', '431', '503']
   expect(answers).toEqual([statuses, statuses])
 
   const answer = await site.publish(`${path}/a%20b`, pack, { accept: 'application/problem+json' })

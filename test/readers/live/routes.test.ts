@@ -254,7 +254,7 @@ test('it is described: its filters, the header, the media type and every error',
   }
   expect(operation.parameters.filter(one => one.in === 'header').map(one => one.name)).toEqual(['last-event-id'])
   expect(operation.parameters.filter(one => one.in === 'query').map(one => one.name)).toContain('name')
-  expect(Object.keys(operation.responses)).toEqual(['200', '400', '401', '403', '404', '406', '429', '431', '503'])
+  expect(Object.keys(operation.responses)).toEqual(['200', '400', '401', '403', '404', '406', '421', '429', '431', '503'])
   expect(Object.keys(operation.responses['200']!.content)).toEqual(['text/event-stream'])
   await app.close()
 })

@@ -145,7 +145,7 @@ async function openUnread({ url }: ServedLive): Promise<Socket> {
   const socket = connect(Number(port), hostname)
   await once(socket, 'connect')
   socket.pause()
-  socket.write(`GET /channels/${channel}/messages/stream HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer owner\r\n\r\n`)
+  socket.write(`GET /channels/${channel}/messages/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer owner\r\n\r\n`)
   return socket
 }
 

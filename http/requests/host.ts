@@ -1,0 +1,40 @@
+// Refuses requests for another host than this machine on a listener that only this machine reaches.
+//
+// A page of any site can have its own name resolve to 127.0.0.1, and its browser then lets it read what answers there (DNS rebinding). Such a
+// request has the site's name in Host.
+
+import type { IncomingMessage, Server } from 'node:http'
+import { isIPv6 } from 'node:net'
+import { HttpError } from '../errors.ts'
+import { isLoopback } from '../listen-address.ts'
+import { oneForm } from './client-address.ts'
+
+/**
+ * @param server whose address says whether only this machine reaches it
+ * @param hosts names besides those of loopback addresses, for proxies on this machine that pass on the name of their own
+ * @returns the error for a request
+ */
+export function openHostCheck(server: Server, hosts: readonly string[]): (request: IncomingMessage) => HttpError | undefined {
+  const named = new Set(hosts.map(nameOf))
+  let isLocal: boolean | undefined
+
+  return ({ headers: { host } }) => {
+    const address = server.address()
+    isLocal ??= typeof address === 'object' && address !== null && isLoopback(oneForm(address.address))
+    // Browsers always send one.
+    if (!isLocal || host === undefined) return undefined
+    const name = nameOf(host)
+    if (isLoopback(name) || name.endsWith('.localhost') || named.has(name)) return undefined
+    return new HttpError(
+      'misdirected',
+      'this address answers for localhost only, so that pages of other sites cannot read it: name the host in http.hosts (SVC_HTTP_HOSTS), or have the proxy send Host: localhost',
+    )
+  }
+}
+
+/** Without port, brackets and zone, and in one form: `LOCALHOST.:8080` is `localhost`, `[0:0:0:0:0:0:0:1%lo]:80` is `::1`. */
+function nameOf(host: string): string {
+  const [, inBrackets, name = ''] = /^(?:\[([^\]]*)\]|([^:]*))(?::\d*)?$/.exec(host.toLowerCase()) ?? []
+  if (inBrackets !== undefined) return isIPv6(inBrackets) ? oneForm(inBrackets) : ''
+  return name.endsWith('.') ? name.slice(0, -1) : name
+}
