@@ -97,8 +97,8 @@ export class AccessUnavailableError extends Error {
   override readonly name: string = 'AccessUnavailableError'
 }
 
-/** The id of no channel. In place of an invalid id, it lets the request check only the credential. */
-export const noChannel = '00000000-0000-0000-0000-000000000000'
+/** The id of no channel: no row and no channel has it. In place of an invalid id, it lets the request check only the credential. */
+export const noChannel = ''
 
 /** The channel in a path. */
 export const channelParameter = idSchema('channel', "The channel's id.")

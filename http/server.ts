@@ -81,6 +81,7 @@ export function createServer({
 }: ServerOptions): HttpServer {
   let closing = false
   const answerError = openErrorAnswer(logger, () => closing)
+  const safety = safetyHeaders()
   // Fastify's own log lines below warn repeat what the process logs itself.
   const loggerInstance: FastifyBaseLogger = logger.child({}, { level: logger.isLevelEnabled('warn') ? 'warn' : logger.level })
   const app = fastify({
@@ -105,7 +106,8 @@ export function createServer({
     routerOptions: { maxParamLength: 2048 },
     rewriteUrl: ({ method = '', url = '' }: IncomingMessage) => (compatibility === 'none' ? url : plainUrl(method, url)),
     clientErrorHandler: refuseConnection,
-    frameworkErrors: (error, request, reply) => void answerError(error, request, reply),
+    // The router's own answers: no hook has run.
+    frameworkErrors: (error, request, reply) => void answerError(error, request, reply.headers(safety).header('x-request-id', request.id)),
     ajv: {
       customOptions: {
         coerceTypes: false,
@@ -131,7 +133,6 @@ export function createServer({
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonParser)
 
-  const safety = safetyHeaders()
   const absent = trackRoutes(app)
   const hostFault = openHostCheck(app.server, hosts)
   app.addHook('preClose', async () => {

@@ -2,6 +2,7 @@
 // keys.
 
 import { join } from 'node:path'
+import { isMainThread } from 'node:worker_threads'
 import type { DataFolder } from '../config/data-folder.ts'
 import type { Logger } from '../config/logger.ts'
 import type { ProcessScope } from '../config/run-process.ts'
@@ -20,6 +21,8 @@ export async function openFolderDatabase(
   closeLater: ProcessScope['closeLater'],
 ): Promise<EmbeddedDatabase> {
   const path = join(folder.path, databaseFolder)
+  // PGlite creates files with mode 0666. The process owns the folder, so its umask may keep all other users out; a thread has none of its own.
+  if (isMainThread) process.umask(0o077)
   const database = await openEmbedded({
     folder: path,
     onUpkeepFailure: error => logger.error({ err: error }, 'database maintenance failed and will be retried'),

@@ -4,7 +4,7 @@ import { type Database, DatabaseError, type SqlRow } from '../../database/databa
 import { HttpError } from '../../http/errors.ts'
 import type { AccessChanges } from '../access-changes.ts'
 import type { Certificates } from '../certificates/store.ts'
-import { type Access, type AccessControl, AccessUnavailableError, noChannel, parseStoredChannel } from '../client.ts'
+import { type Access, type AccessControl, AccessUnavailableError, parseStoredChannel } from '../client.ts'
 import { isId, type UserId } from '../ids.ts'
 import { type ApiKeys, isApiKey, validKeySql } from '../keys/store.ts'
 import type { UnknownKeys, UnknownKind } from '../requests/unknown-keys.ts'
@@ -101,7 +101,7 @@ export function openAccess({
   }
 
   async function mayRead({ owner, allowed, ownerless }: UserRow, channel: string): Promise<boolean> {
-    const isOwnerless = ownerless && channel !== noChannel && parseStoredChannel(channel) !== undefined
+    const isOwnerless = ownerless && parseStoredChannel(channel) !== undefined
     return allowed || (isOwnerless && (await orUnavailable(() => authorization.isAdministrator(owner as UserId))))
   }
 

@@ -44,10 +44,12 @@ export function credentialFaults({ email, password }: Credentials): Fault[] {
 function emailFault(email: string): string | undefined {
   const fault = textFault(email, emailBytesMax)
   if (fault !== undefined) return fault
+  // Where nothing is to be seen, two accounts look the same.
+  const isVisible = !/\p{Default_Ignorable_Code_Point}/u.test(email)
   const match = /^([^\s@"(),:;<>[\\\]\p{C}]+)@([\p{L}\p{N}\p{M}](?:[\p{L}\p{N}\p{M}.-]*[\p{L}\p{N}\p{M}])?)$/u.exec(email)
   const [, local = '', domain = ''] = match ?? []
   const hasEmptyPart = `.${local}.`.includes('..') || domain.includes('..')
-  if (match === null || hasEmptyPart || Buffer.byteLength(local) > localBytesMax)
+  if (match === null || !isVisible || hasEmptyPart || Buffer.byteLength(local) > localBytesMax)
     return 'is not an email: give one such as name@example.com'
   return undefined
 }

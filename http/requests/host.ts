@@ -1,4 +1,4 @@
-// Refuses requests for another host than this machine on a listener that only this machine reaches.
+// Refuses requests with several hosts, and those for another host than this machine on a listener that only this machine reaches.
 //
 // A page of any site can have its own name resolve to 127.0.0.1, and its browser then lets it read what answers there (DNS rebinding). Such a
 // request has the site's name in Host.
@@ -18,7 +18,9 @@ export function openHostCheck(server: Server, hosts: readonly string[]): (reques
   const named = new Set(hosts.map(nameOf))
   let isLocal: boolean | undefined
 
-  return ({ headers: { host } }) => {
+  return ({ headers: { host }, rawHeaders }) => {
+    // Node.js keeps the first one, and a proxy may route by another (RFC 9112 §3.2).
+    if (hostsIn(rawHeaders) > 1) return new HttpError('malformed_request', 'there are several Host headers: send one')
     const address = server.address()
     isLocal ??= typeof address === 'object' && address !== null && isLoopback(oneForm(address.address))
     // Browsers always send one.
@@ -30,6 +32,15 @@ export function openHostCheck(server: Server, hosts: readonly string[]): (reques
       'this address answers for localhost only, so that pages of other sites cannot read it: name the host in http.hosts (SVC_HTTP_HOSTS), or have the proxy send Host: localhost',
     )
   }
+}
+
+function hostsIn(rawHeaders: readonly string[]): number {
+  let count = 0
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at]!
+    if (name.length === 4 && name.toLowerCase() === 'host') count++
+  }
+  return count
 }
 
 /** Without port, brackets and zone, and in one form: `LOCALHOST.:8080` is `localhost`, `[0:0:0:0:0:0:0:1%lo]:80` is `::1`. */

@@ -267,6 +267,9 @@ function filterOf({ all, ...filter }: DeadLetterFilter): DeadLetterFilter {
   if (Object.keys(filter).length === 0 && all !== true) {
     throw new HttpError('malformed_request', 'no dead letters selected: give ids, rule, channel, or all')
   }
+  if (Object.keys(filter).length > 0 && all === true) {
+    throw new HttpError('malformed_request', 'all selects every open dead letter: give it alone, or only ids, rule and channel')
+  }
   return filter
 }
 

@@ -10,7 +10,7 @@ import { doubleOf } from '../../transformers/json/canonical.ts'
 import { type Comparator, type Direction, type Filter, type PayloadFilter, senmlFormat } from '../reader.ts'
 import { millisecond, nsPerMs, type Span } from './windows.ts'
 
-/** Ids have 36 characters, so no channel has this one. */
+/** A foreign topic may have this channel, but hardly a message in the one millisecond that is read. */
 const noChannel = '-'
 
 /** Tags of a point, as rows and groups have them; an empty one means that the tag is missing. */

@@ -81,6 +81,8 @@ test('HTTP/1.1 needs a host and a known expectation, and HTTP/1.0 neither', asyn
   expect(await answerTo('HTTP/1.1')).toMatch(/^HTTP\/1\.1 400 /)
   expect(await answerTo('HTTP/1.1\r\nhost: localhost\r\nexpect: foo')).toMatch(/^HTTP\/1\.1 417 /)
   expect(await answerTo('HTTP/1.0\r\nhost: evil.example')).toMatch(/^HTTP\/1\.1 421 /)
+  for (const second of ['localhost', 'evil.example'])
+    expect(await answerTo(`HTTP/1.1\r\nhost: localhost\r\nHOST: ${second}`)).toMatch(/^HTTP\/1\.1 400 /)
   expect(await answerTo('HTTP/1.0\r\nexpect: foo')).toMatch(/^HTTP\/1\.1 200 /)
   await server.app.close()
 })

@@ -252,8 +252,15 @@ test('unavailability is logged once a minute without a stack, with the number of
   expect(JSON.stringify(lines)).not.toContain('stack')
 })
 
-test('answers have security headers for browsers, and do not name the server software', async () => {
-  const { headers } = await server.ask('/things')
+test.each([
+  ['an answer', '/things'],
+  ['the router’s own answer to an invalid path', '/%zz'],
+  ['the router’s own answer to a long parameter', `/things/${'x'.repeat(5000)}`],
+  ['the answer to an absent path', '/nothing'],
+])('%s has security headers for browsers and its id, and does not name the server software', async (_what, path) => {
+  const { headers, body } = await server.ask(path)
+  expect(headers.get('x-request-id')).toBe(body['request_id'] ?? headers.get('x-request-id'))
+  expect(headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/)
   expect(headers.get('content-security-policy')).toBe("default-src 'none';frame-ancestors 'none'")
   expect(headers.get('x-content-type-options')).toBe('nosniff')
   for (const name of ['server', 'x-powered-by', 'strict-transport-security', 'access-control-allow-origin'])

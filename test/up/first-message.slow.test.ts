@@ -1,6 +1,6 @@
 // The whole platform, from the first user to the first record read, and across a restart.
 
-import { readFile, rename, stat } from 'node:fs/promises'
+import { readdir, readFile, rename, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { inDepth } from '../depth.ts'
@@ -57,12 +57,14 @@ test('users, things, connections and messages survive a restart, and the same to
   expect(await platform.stop()).toBe(0)
 })
 
-test('the first start creates an administrator whose password is in a file of mode 0600 and in no output', async () => {
+test('the first start creates an administrator whose password is in no output, and no other user reads a file', async () => {
   await using folder = await disposableFolder()
   const platform = await startPlatform({ data: folder.path, environment: { SVC_ADMIN_EMAIL: 'chief@sluice.example' } })
   const file = join(folder.path, 'admin-password')
   const password = (await readFile(file, 'utf8')).trim()
-  expect((await stat(file)).mode & 0o777).toBe(0o600)
+  const files = (await readdir(folder.path, { recursive: true, withFileTypes: true })).filter(entry => entry.isFile())
+  const open = await Promise.all(files.map(async entry => ((await stat(join(entry.parentPath, entry.name))).mode & 0o077) !== 0))
+  expect(files.filter((_, at) => open[at])).toEqual([])
   expect(platform.printed()).toContain(file)
   expect(platform.printed()).not.toContain(password)
   expect(platform.printed()).not.toContain('/#/sign-in')

@@ -194,8 +194,17 @@ test('replay and drop apply to the selection, and an empty selection never means
     ['dry run', { channel: 'c' }],
   ])
   expect((await ask('POST', '/admin/dead-letters/replay', { body: { dry_run: true } })).status).toBe(400)
-  for (const body of [{}, { all: false }, { ids: [] }, { ids: ['nonsense'] }, { rules: ['x'] }, { rule: '' }]) {
-    expect((await ask('POST', '/admin/dead-letters/drop', { body })).status).toBe(400)
+  for (const body of [
+    {},
+    { all: false },
+    { ids: [] },
+    { ids: ['nonsense'] },
+    { rules: ['x'] },
+    { rule: '' },
+    { all: true, rule: 'x' },
+    { all: true, ids: ['0-2'] },
+  ]) {
+    for (const action of ['drop', 'replay']) expect((await ask('POST', `/admin/dead-letters/${action}`, { body })).status).toBe(400)
   }
 })
 
