@@ -63,6 +63,8 @@ const accessEntriesMax = 100_000
 /** Parts of the time that a stop may take: for running requests, and then for messages that the writer has read. */
 const requestDrainMsMax = 1_500
 const writerDrainMsMax = 2_000
+/** They take turns piece by piece on its one connection, so more would only wait for each other. */
+const embeddedQueriesAtOnce = 4
 const maintenanceIntervalMs = 6 * 3600 * 1000
 
 /**
@@ -266,6 +268,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
         access,
         key: deriveKey(masterKeys[0], 'cursors'),
         options: options.reader,
+        queriesAtOnce: embeddedQueriesAtOnce,
         keys: recordKeysOf(options.compatibility),
       }),
     )

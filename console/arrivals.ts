@@ -63,13 +63,12 @@ interface Watched {
 
 const partition = 0
 const streamsMax = 100
-const streamsEachMax = 10
 const shownMax = 10
 /** Messages that are decoded again, in one turn. */
 const decidedMax = 100
 
 export function openArrivals({ log, deadLetters, logNumber, decoder, viewers, logger }: ArrivalsParts): Arrivals {
-  const streams = openConsoleStreams({ max: streamsMax, eachMax: streamsEachMax, what: 'streams of arrivals', logger })
+  const streams = openConsoleStreams({ max: streamsMax, what: 'streams of arrivals', logger })
   const watched = new Set<Watched>()
   let settledBelow = 0
   /** The next dead letter to read. */

@@ -41,7 +41,7 @@ const payloadBytesMax = 200
 /** The route. Errors are thrown as HttpError, for the server that it is registered with. */
 export function overviewRoute(parts: OverviewParts): (app: HttpServer) => Promise<void> {
   const { isAdministrator, logger } = parts
-  const streams = openConsoleStreams({ max: streamsMax, eachMax: streamsMax, what: 'overviews', logger })
+  const streams = openConsoleStreams({ max: streamsMax, what: 'overviews', logger })
   const make = openMaker(parts)
   let making: Promise<string> | undefined
 
@@ -78,7 +78,8 @@ export function overviewRoute(parts: OverviewParts): (app: HttpServer) => Promis
         await demand(request)
         const { secret } = parseCredential(request.headers.authorization)!
         streams.open(reply, {
-          of: 'administrators',
+          // Administrators share them by session.
+          of: secret,
           async next() {
             const [is, text] = await Promise.all([isAdministrator(secret), event()])
             if (is !== true) throw new HttpError('forbidden')

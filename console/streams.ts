@@ -4,18 +4,17 @@ import type { FastifyReply } from 'fastify'
 import type { Logger } from '../config/logger.ts'
 import { HttpError } from '../http/errors.ts'
 import { type EventStream, endEventOf, eventStreamHeaders, openEventStream } from '../http/event-stream.ts'
-import { openConcurrencyLimit } from '../http/requests/concurrency-limit.ts'
+import { openFairSlots } from '../http/requests/fair-slots.ts'
 
 export interface ConsoleStreamsParts {
   readonly max: number
-  readonly eachMax: number
   /** What is limited, in errors. */
   readonly what: string
   readonly logger: Logger
 }
 
 export interface Watcher {
-  /** Whom the number of streams is limited for. */
+  /** The user, between whom the streams are shared. */
   readonly of: string
   /** The next event: called at once and each second. @throws HttpError once the reader has no access */
   readonly next: () => Promise<string>
@@ -29,10 +28,10 @@ const heartbeatMs = 15_000
 /** How long a client waits before it reconnects. */
 const greeting = 'retry: 2000\n\n'
 
-export function openConsoleStreams({ max, eachMax, what, logger }: ConsoleStreamsParts) {
+export function openConsoleStreams({ max, what, logger }: ConsoleStreamsParts) {
   /** What sends the next event of each. */
   const open = new Map<EventStream, () => void>()
-  const limit = openConcurrencyLimit({ max, eachMax, what })
+  const slots = openFairSlots({ max, what })
   let isClosed = false
   /** Logged once, not for each client that tries again. */
   let hasFailed = false
@@ -54,7 +53,7 @@ export function openConsoleStreams({ max, eachMax, what, logger }: ConsoleStream
     open(reply: FastifyReply, { of, next, onOver }: Watcher): void {
       const response = reply.raw
       if (isClosed || response.destroyed) throw new HttpError('unavailable', 'this process is stopping: retry')
-      const release = limit.take(of)
+      const release = slots.take(of, () => stream.end('displaced'))
       const stream = openEventStream({
         heartbeatMs,
         heartbeat: () => ': heartbeat\n\n',

@@ -54,6 +54,7 @@ import { openTokens } from './tokens/store.ts'
 import { ensureAdministrator, hasAdministrator } from './users/administrator.ts'
 import type { Credentials } from './users/credentials.ts'
 import { openPasswords, type Passwords, passwordWork } from './users/passwords.ts'
+import { openRegistrations } from './users/registrations.ts'
 import { userRoutes } from './users/routes.ts'
 import { openSignIn } from './users/sign-in.ts'
 import { openUsers } from './users/store.ts'
@@ -210,6 +211,7 @@ export function prepareControlPlane({
           users,
           signIn,
           passwordQueue,
+          demandRegistration: openRegistrations(failedAttempts, options.users.registrationsPerHour),
           authentication,
           authorization,
           allowSelfRegister: options.users.allowSelfRegister,

@@ -14,6 +14,13 @@ export const usersOptions = Type.Object({
     default: true,
     description: 'Whether anyone may register; otherwise only an administrator creates users.',
   }),
+  registrationsPerHour: Type.Integer({
+    default: 60,
+    minimum: 0,
+    maximum: 1_000_000,
+    description:
+      'Users whom clients of one network (an IPv4 address, a /64 of IPv6) may register in an hour; further requests get 429. Administrators are not limited. 0 is no limit.',
+  }),
 })
 
 export const tokensOptions = Type.Object({

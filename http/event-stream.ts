@@ -18,7 +18,7 @@ export const eventStreamHeaders = {
 } as const
 
 /** Why a stream ends, for client programs. */
-export type EndReason = 'access_ended' | 'slow' | 'stopping' | 'unavailable'
+export type EndReason = 'access_ended' | 'displaced' | 'slow' | 'stopping' | 'unavailable'
 
 export interface EventStream {
   /** Sends `greeting`, and heartbeats from then on. The caller sends the HTTP head. */
@@ -110,6 +110,7 @@ export function namedEvent(name: string, data: object): string {
 export function endEventOf(reason: EndReason, how = ''): string {
   const details: Readonly<Record<EndReason, string>> = {
     access_ended: 'the right to read has ended',
+    displaced: 'all streams are in use, and your account has the most: end some of them before you reconnect',
     slow: `the client reads too slowly: reconnect${how}`,
     stopping: `this process is stopping: reconnect${how}`,
     unavailable: `the stream cannot continue now: reconnect${how}`,

@@ -5,7 +5,6 @@ import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { HttpError } from '../http/errors.ts'
 import { takesGzip } from '../http/requests/accept.ts'
-import type { ConcurrencyLimit } from '../http/requests/concurrency-limit.ts'
 import { codedStream, type Form } from './answers/content-negotiation.ts'
 import type { Row } from './reader.ts'
 import type { ReadRequest } from './request.ts'
@@ -18,11 +17,8 @@ export interface ExportParts {
   readonly pages: AsyncGenerator<readonly Row[]>
   /** Called before each page: an export may last longer than the access. */
   readonly isAllowed: () => Promise<boolean>
-  /** Aborts when the client disconnects. */
+  /** Aborts when the client disconnects, or loses its slot. */
   readonly signal: AbortSignal
-  readonly exports: ConcurrencyLimit
-  /** The caller whose slot it takes. */
-  readonly caller: string
   /** A client that reads nothing for this long is disconnected. */
   readonly slowClientMsMax: number
 }
@@ -30,15 +26,12 @@ export interface ExportParts {
 /**
  * The first page is read before the response starts, so that failures up to then give an error response instead of a broken stream. For HEAD
  * only the headers are sent, and nothing is read.
- *
- * @throws HttpError `too_many_requests` and `unavailable` if too many exports are running
  */
 export async function sendExport(reply: FastifyReply, parts: ExportParts): Promise<FastifyReply> {
-  const { request, form, signal, exports, caller, slowClientMsMax } = parts
+  const { request, form, signal, slowClientMsMax } = parts
   const isHead = reply.request.method === 'HEAD'
   const isCoded = takesGzip(reply.request.headers['accept-encoding'])
   const pages = whileAllowed(parts.pages, parts.isAllowed)
-  if (!isHead) exports.hold(caller, reply.raw)
   const first = isHead ? undefined : await pages.next()
   // Set only now, because error responses have another form.
   reply.headers(headersOf(form))

@@ -26,25 +26,14 @@ export const readerOptions = Type.Object({
     default: 256,
     minimum: 1,
     maximum: 10_000,
-    description: 'Concurrent queries, including exports; further ones get 503.',
-  }),
-  queriesEachMax: Type.Integer({
-    default: 16,
-    minimum: 1,
-    maximum: 10_000,
-    description: 'Concurrent queries of one user with all their things; further ones get 429.',
+    description:
+      'Concurrent requests for messages, including exports. One user with all their things gets a quarter of them; when all are in use, the user with the most loses one to a user with fewer.',
   }),
   exportsMax: Type.Integer({
     default: 64,
     minimum: 1,
     maximum: 10_000,
-    description: 'Concurrent exports (limit=all); further ones get 503.',
-  }),
-  exportsEachMax: Type.Integer({
-    default: 4,
-    minimum: 1,
-    maximum: 10_000,
-    description: 'Concurrent exports of one thing or one user; further ones get 429.',
+    description: 'Concurrent exports (limit=all), shared in the same way.',
   }),
   idleSeconds: Type.Integer({
     default: 60,

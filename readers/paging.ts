@@ -31,7 +31,7 @@ export interface PageParts {
 }
 
 /** For a request that no row can match: answers like the store, without a query. No cursor is valid for such a request. */
-export function emptyParts({ cursors, countMax }: PageParts): PageParts {
+export function emptyParts({ cursors, countMax }: Omit<PageParts, 'reader'>): PageParts {
   const reader: AnsweringReader = {
     read: async () => [],
     count: async () => 0,

@@ -15,7 +15,7 @@ import {
 import { type ErrorCode, HttpError } from '../http/errors.ts'
 import { errorAnswers } from '../http/openapi/error-schema.ts'
 import { takesGzip } from '../http/requests/accept.ts'
-import { openConcurrencyLimit } from '../http/requests/concurrency-limit.ts'
+import { openFairSlots } from '../http/requests/fair-slots.ts'
 import { formatsSchema, pageAnswer } from './answers/answer-schema.ts'
 import { formOf } from './answers/content-negotiation.ts'
 import { openEtags } from './answers/etag.ts'
@@ -40,6 +40,8 @@ export interface ReaderParts {
   /** 32 bytes, for cursors and ETags: the same in every process that answers the same readers. */
   readonly key: Uint8Array
   readonly options: ReaderOptions
+  /** How many queries the store runs at once; more would wait in its driver, the first come first. */
+  readonly queriesAtOnce: number
   /** Keys of records; default: capitals. */
   readonly keys?: RecordKeys
 }
@@ -72,19 +74,28 @@ const pageHeaders = Type.Object({
 })
 
 /** The routes of a reader. Errors are thrown as HttpError, for the server that they are registered with. */
-export function readerRoutes({ reader, access, key, options, keys }: ReaderParts): FastifyPluginAsync {
-  const stored: PageParts = { reader, cursors: openCursors(key), countMax: options.countMax }
+export function readerRoutes({ reader, access, key, options, queriesAtOnce, keys }: ReaderParts): FastifyPluginAsync {
+  const pageParts: Omit<PageParts, 'reader'> = { cursors: openCursors(key), countMax: options.countMax }
   const etagOf = openEtags(key)
   const slowClientMsMax = options.idleSeconds * 1000
   const singleFlight = openSingleFlight<Serialized>()
-  const queries = openConcurrencyLimit({
-    max: options.queriesMax,
-    eachMax: options.queriesEachMax,
-    what: 'queries',
-    whose: 'of one user and their things',
-    advice: 'wait until one has finished',
-  })
-  const exports = openConcurrencyLimit({ max: options.exportsMax, eachMax: options.exportsEachMax, what: 'exports' })
+  /** Requests, until their response ends: each takes memory. */
+  const queries = openFairSlots({ max: options.queriesMax, what: 'queries' })
+  const exports = openFairSlots({ max: options.exportsMax, what: 'exports' })
+  const turns = openFairSlots({ max: queriesAtOnce, what: 'queries that run at once' })
+
+  /** The same reader, whose queries take turns with those of other accounts. */
+  function inTurn(account: string): Omit<Reader, 'check' | 'close'> {
+    const run = <Answer>(signal: AbortSignal, ask: (signal: AbortSignal) => Promise<Answer>): Promise<Answer> =>
+      turns.run(account, signal, ask)
+    return {
+      read: (query, signal) => run(signal, within => reader.read(query, within)),
+      count: (filter, max, signal) => run(signal, within => reader.count(filter, max, within)),
+      latest: (query, signal) => run(signal, within => reader.latest(query, within)),
+      aggregate: (query, signal) => run(signal, within => reader.aggregate(query, within)),
+      formats: (query, signal) => run(signal, within => reader.formats(query, within)),
+    }
+  }
 
   async function readHead(request: FastifyRequest): Promise<void> {
     const { signal } = request
@@ -96,47 +107,41 @@ export function readerRoutes({ reader, access, key, options, keys }: ReaderParts
   }
 
   async function read(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    const { channel, right, askedMs, signal } = request.getDecorator<ReadHead>(headKey)
+    const { channel, right, askedMs, signal: client } = request.getDecorator<ReadHead>(headKey)
     // Access is checked after the format of the request, which does not depend on it.
     const publisher = right.allowed ? (right.publisher ?? undefined) : undefined
     const { request: readRequest, isEmpty } = requestOf(request.query as QueryString, channel, publisher, options.limitMax, keys)
     const form = formOf(request.headers.accept)
     if (form === undefined) throw new HttpError('not_acceptable', 'give application/json, application/x-ndjson or text/csv in Accept')
     if (!right.allowed) throw new HttpError('forbidden')
-    queries.hold(right.owner, reply.raw)
-    const parts = isEmpty ? emptyParts(stored) : stored
+    const { owner } = right
+    const signal = queries.hold(owner, reply.raw, client)
+    const parts = isEmpty ? emptyParts(pageParts) : { ...pageParts, reader: inTurn(owner) }
 
     const isAllowed = (): Promise<boolean> => mayStill(request, channel, right)
     if (readRequest.kind === 'export') {
-      const pages = exportPages(parts, readRequest, signal)
-      return await sendExport(reply, {
-        request: readRequest,
-        form,
-        pages,
-        isAllowed,
-        signal,
-        exports,
-        caller: right.publisher ?? right.owner,
-        slowClientMsMax,
-      })
+      const isHead = request.method === 'HEAD'
+      const exporting = isHead ? signal : exports.hold(owner, reply.raw, signal)
+      const pages = exportPages(parts, readRequest, exporting)
+      return await sendExport(reply, { request: readRequest, form, pages, isAllowed, signal: exporting, slowClientMsMax })
     }
     const isCoded = takesGzip(request.headers['accept-encoding'])
     const url = dottedSubtopic(request.url)
     const serialization: Serialization = { request: readRequest, form, isCoded, url, etagOf }
-    // Everything that a response depends on. Without a publisher the caller reads the whole channel, and all such callers get the same response.
-    const shared = `${form} ${isCoded} ${url} ${publisher ?? ''}`
+    // Everything that a response depends on: without a publisher the caller reads the whole channel. And the account, whose turn the query takes.
+    const shared = `${owner} ${form} ${isCoded} ${url} ${publisher ?? ''}`
     const page = await singleFlight.ask(shared, sharedSignal => answer(parts, serialization, sharedSignal), signal)
     if (performance.now() - askedMs > rightMsMax && !(await isAllowed())) throw new HttpError('forbidden')
     return send(reply, page)
   }
 
   async function readFormats(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    const { channel, right, askedMs, signal } = request.getDecorator<ReadHead>(headKey)
+    const { channel, right, askedMs, signal: client } = request.getDecorator<ReadHead>(headKey)
     if (formOf(request.headers.accept, ['json']) === undefined) throw new HttpError('not_acceptable', 'give application/json in Accept')
     if (!right.allowed) throw new HttpError('forbidden')
-    queries.hold(right.owner, reply.raw)
+    const signal = queries.hold(right.owner, reply.raw, client)
     const { days = daysUsual } = request.query as Static<typeof formatsQuerySchema>
-    const text = await formatsAnswer(reader, channel, right.publisher ?? undefined, days, signal)
+    const text = await formatsAnswer(inTurn(right.owner), channel, right.publisher ?? undefined, days, signal)
     if (performance.now() - askedMs > rightMsMax && !(await mayStill(request, channel, right))) throw new HttpError('forbidden')
     return send(reply, await serializeText('json', text, takesGzip(request.headers['accept-encoding'])))
   }

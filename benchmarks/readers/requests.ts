@@ -94,13 +94,11 @@ async function serve(reader: Reader): Promise<{ url: string; close(): Promise<vo
     offsetMax: 100_000,
     countMax: 10_000,
     queriesMax: 256,
-    queriesEachMax: 16,
     exportsMax: 64,
-    exportsEachMax: 4,
     idleSeconds: 60,
   }
   const cached = cacheAccess(access, { lifetimeMs: 5_000, entriesMax: 1000 })
-  await app.register(readerRoutes({ reader, access: cached, key: Buffer.alloc(32, 7), options }))
+  await app.register(readerRoutes({ reader, access: cached, key: Buffer.alloc(32, 7), options, queriesAtOnce: 8 }))
   await app.listen({ host: '127.0.0.1', port: 0 })
   const close = async (): Promise<void> => {
     await app.close()

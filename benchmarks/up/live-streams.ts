@@ -62,7 +62,7 @@ async function main(): Promise<void> {
 
 async function measure(root: string, count: number, mode: Mode): Promise<void> {
   await using folder = await disposableFolder()
-  const environment = { SVC_LIVE_STREAMS_MAX: '1000', SVC_LIVE_STREAMS_EACH_MAX: '1000' }
+  const environment = { SVC_LIVE_STREAMS_MAX: '4000' }
   const platform = await startPlatform({ data: folder.path, environment, root })
   const [followed, other] = [await makeSite(platform.url), await makeSite(platform.url)]
   const streams = start('streams')

@@ -1,4 +1,4 @@
-// Counts failures within a minute, for all instances of the control plane together: sign-ins, and unknown keys.
+// Counts failures within a minute, for all instances of the control plane together: sign-ins, and unknown keys. Registrations are counted in the same way.
 //
 // Only failures are written; a success costs one small query at most. A row is one key's count for the minute that began with its first
 // failure, so at most twice the limit falls into any minute. The caller bounds how many rows strangers can create.
@@ -9,13 +9,21 @@ import type { Database } from '../../database/database.ts'
 /** The most failures of a key within its minute. */
 export const failuresMax = 20
 
+/** How many are too many, and in what time. */
+export interface AttemptLimit {
+  readonly max: number
+  readonly seconds: number
+}
+
+const failureLimit: AttemptLimit = { max: failuresMax, seconds: 60 }
+
 export interface FailedAttempts {
   /** The key to count under: `keyOf('sign-in', email, address)`. The table does not reveal what was tried. */
   keyOf(...parts: readonly string[]): string
   /** The failures under each key, in the order given. */
   count(keys: readonly string[]): Promise<number[]>
   /** Adds a failure under each key. @returns the new counts */
-  note(keys: readonly string[]): Promise<number[]>
+  note(keys: readonly string[], limit?: AttemptLimit): Promise<number[]>
   /** Milliseconds until a key with `failuresMax` failures begins a new minute, 0 for every other key. As of the last `count` or `note` here, without a query. */
   limitedMs(key: string): number
 }
@@ -42,7 +50,7 @@ const countSql = `SELECT key, failures, ${remaining} FROM control_plane.failed_a
 // Sorted, so that two statements lock the rows in the same order and do not deadlock.
 const noteSql = `
   INSERT INTO control_plane.failed_attempts AS known (key, failures, ends_at)
-  SELECT key, 1, now() + interval '1 minute' FROM unnest($1::text[]) AS key ORDER BY key
+  SELECT key, 1, now() + make_interval(secs => $2::int4) FROM unnest($1::text[]) AS key ORDER BY key
   ON CONFLICT (key) DO UPDATE SET
     failures = CASE WHEN known.ends_at > now() THEN known.failures + 1 ELSE 1 END,
     ends_at = CASE WHEN known.ends_at > now() THEN known.ends_at ELSE excluded.ends_at END
@@ -64,10 +72,10 @@ export function openFailedAttempts(database: Database, secret: Uint8Array): Fail
   const limited = new Map<string, number>()
   let sweptMs = performance.now()
 
-  async function ask(sql: string, keys: readonly string[]): Promise<number[]> {
-    const rows = await database.query<FailureRow & Record<string, string | number>>(sql, [keys])
+  async function ask(sql: string, keys: readonly string[], max: number, ...values: readonly number[]): Promise<number[]> {
+    const rows = await database.query<FailureRow & Record<string, string | number>>(sql, [keys, ...values])
     for (const { key, failures, remaining_ms: remainingMs } of rows) {
-      if (failures >= failuresMax) remember(key, performance.now() + remainingMs)
+      if (failures >= max) remember(key, performance.now() + remainingMs)
     }
     return keys.map(key => rows.find(row => row.key === key)?.failures ?? 0)
   }
@@ -80,9 +88,9 @@ export function openFailedAttempts(database: Database, secret: Uint8Array): Fail
 
   return {
     keyOf: (...parts) => createHmac('sha256', secret).update(JSON.stringify(parts)).digest('base64url'),
-    count: keys => ask(countSql, keys),
-    async note(keys) {
-      const counts = await ask(noteSql, keys)
+    count: keys => ask(countSql, keys, failuresMax),
+    async note(keys, { max, seconds } = failureLimit) {
+      const counts = await ask(noteSql, keys, max, seconds)
       if (performance.now() - sweptMs > sweepMs) {
         sweptMs = performance.now()
         await database.query(sweepSql)

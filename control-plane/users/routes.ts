@@ -12,6 +12,7 @@ import { toUserId, type UserId } from '../ids.ts'
 import type { FairQueue } from '../outside/fair-queue.ts'
 import { takeAnyType } from '../requests/any-type.ts'
 import { checkNewCredentials, checkNewPassword, normaliseEmail } from './credentials.ts'
+import type { DemandRegistration } from './registrations.ts'
 import {
   changePasswordSchema,
   createUserSchema,
@@ -31,6 +32,7 @@ interface Parts {
   readonly users: Users
   readonly signIn: SignIn
   readonly passwordQueue: FairQueue
+  readonly demandRegistration: DemandRegistration
   readonly authentication: Authentication
   readonly authorization: Authorization
   /** False closes self-registration, whatever the policies say. */
@@ -40,7 +42,7 @@ interface Parts {
 
 export function userRoutes(
   app: HttpServer,
-  { users, signIn, passwordQueue, authentication, authorization, allowSelfRegister, logger }: Parts,
+  { users, signIn, passwordQueue, demandRegistration, authentication, authorization, allowSelfRegister, logger }: Parts,
 ): void {
   const mayRegister = async (caller: UserId | '*'): Promise<boolean> =>
     allowSelfRegister && (await authorization.allows(caller, 'create', 'users'))
@@ -50,9 +52,11 @@ export function userRoutes(
     checkNewCredentials(request.body)
     checkMetadata(request.body.metadata, '/body/metadata')
     const caller = optionalCallerOf(request)
-    const allowed = caller === undefined || (await mayRegister(caller)) || (await authorization.isAdministrator(caller))
-    if (!allowed) throw new HttpError('forbidden')
-    const requester = { account: normaliseEmail(request.body.email), address: networkOf(clientAddressOf(request)) }
+    const isAdministrator = caller !== undefined && (await authorization.isAdministrator(caller))
+    if (caller !== undefined && !isAdministrator && !(await mayRegister(caller))) throw new HttpError('forbidden')
+    const address = clientAddressOf(request)
+    if (!isAdministrator) await demandRegistration(address)
+    const requester = { account: normaliseEmail(request.body.email), address: networkOf(address) }
     const user = await passwordQueue.run(requester, () => users.register(actorOf(request), request.body, 'user'))
     // The server's own logger is silent below warn.
     logger.info({ user, request_id: request.id }, 'user registered')

@@ -12,13 +12,14 @@ import type { LiveMessage } from './messages.ts'
 import type { Tail } from './tail.ts'
 import type { TimeSlices } from './time-slices.ts'
 
-type Semaphore = (work: () => Promise<void>) => Promise<void>
+/** @param left how many offsets there are to read */
+type Reads = (left: number, work: () => Promise<void>) => Promise<void>
 
 export interface CatchUpParts {
   readonly tail: Tail
   readonly slices: TimeSlices
   /** Limits how many followers read the log, and keep what they read, at the same time. */
-  readonly reads: Semaphore
+  readonly reads: Reads
 }
 
 /** After this many offsets another follower may read. */
@@ -49,9 +50,13 @@ export async function catchUp(follow: Follow, { tail, slices, reads }: CatchUpPa
     // The event loop must not run between the last message here and the next check of the tail, or a busy log would never be caught up with.
     const message = keptAmong(behind)
     if (message !== undefined) giveFrom(follow, offsets, message)
-    else if (behind.length > 0) await reads(() => read(behind)).catch(retryLater)
+    else if (behind.length > 0) await reads(leftOf(behind), () => read(behind)).catch(retryLater)
     else if (follow.begun === undefined) return tail.attach(follow)
     else await wait(aheadMs)
+  }
+
+  function leftOf(partitions: readonly number[]): number {
+    return partitions.reduce((left, partition) => left + tail.next[partition]! - offsets[partition]!, 0)
   }
 
   /** The next message of one of these partitions if it is the follower's and kept, so that it need not be read and decoded again. */
@@ -125,19 +130,37 @@ function partitionsBehind({ begun }: Follow, offsets: readonly number[], tail: r
   return begun === undefined ? behind : behind.filter(partition => partition === begun.partition)
 }
 
-/** Allows this much work at a time; the rest waits in order. */
-export function openSemaphore(max: number): Semaphore {
-  const waiting: (() => void)[] = []
-  let free = max
-  return async work => {
-    if (free > 0) free--
-    else await new Promise<void>(resolve => void waiting.push(resolve))
+interface WaitingRead {
+  readonly left: number
+  readonly begin: (turn: Turn) => void
+}
+
+/** The index of the one that is next; -1 without any. */
+type Turn = (waiting: readonly WaitingRead[]) => number
+
+const longestWaiting: Turn = waiting => (waiting.length === 0 ? -1 : 0)
+
+const leastLeft: Turn = waiting => {
+  let next = -1
+  for (let at = 0; at < waiting.length; at++) if (next < 0 || waiting[at]!.left < waiting[next]!.left) next = at
+  return next
+}
+
+/**
+ * Lets two followers read at a time: the one that waits longest, and the one with the least left. With the first alone, many that read all of the log
+ * would hold up those that are a few messages behind.
+ */
+export function openReads(): Reads {
+  const waiting: WaitingRead[] = []
+  const free: Turn[] = [longestWaiting, leastLeft]
+  return async (left, work) => {
+    const turn = free.pop() ?? (await new Promise<Turn>(begin => void waiting.push({ left, begin })))
     try {
       await work()
     } finally {
-      const next = waiting.shift()
-      if (next === undefined) free++
-      else next()
+      const next = turn(waiting)
+      if (next < 0) free.push(turn)
+      else waiting.splice(next, 1)[0]!.begin(turn)
     }
   }
 }

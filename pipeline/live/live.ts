@@ -6,7 +6,7 @@ import type { Logger } from '../../config/logger.ts'
 import type { OutageReport } from '../../config/outage.ts'
 import type { TopicBounds } from '../topic-reader.ts'
 import type { DecoderOptions } from '../writer/decode.ts'
-import { catchUp, openSemaphore } from './catch-up.ts'
+import { catchUp, openReads } from './catch-up.ts'
 import { type Beginning, beginningOf, type Follow, offsetsOf, shorten } from './follow.ts'
 import { type Follower, type Following, type LiveMessages, LiveUnavailableError, type StreamOffset } from './messages.ts'
 import { type LiveTopic, openTail, type Tail } from './tail.ts'
@@ -28,8 +28,6 @@ export interface OpenLiveMessages extends LiveMessages {
   close(): Promise<void>
 }
 
-/** How many followers read the log before the tail at the same time. */
-const readsAtOnce = 2
 /** An offset from another process may be after the end that is known here, until the brokers report more. */
 const aheadTries = 10
 const aheadMs = 200
@@ -52,7 +50,7 @@ interface Watch {
 
 export function openLiveMessages({ topic, decoder, outage, logger }: LiveParts): OpenLiveMessages {
   const slices = openTimeSlices()
-  const reads = openSemaphore(readsAtOnce)
+  const reads = openReads()
   const watches = new Set<Watch>()
   /** The one that the next follower joins. */
   let current: Watch | undefined

@@ -8,13 +8,8 @@ export const liveOptions = Type.Object({
     default: 1000,
     minimum: 1,
     maximum: 100_000,
-    description: 'Concurrent live streams; further ones get 503. One user gets half of them.',
-  }),
-  streamsEachMax: Type.Integer({
-    default: 100,
-    minimum: 1,
-    maximum: 100_000,
-    description: 'Concurrent streams of one thing or one user; further ones get 429.',
+    description:
+      'Concurrent live streams. One user with all their things gets a quarter of them; when all are in use, the user with the most loses one to a user with fewer.',
   }),
   queueBytes: Type.Integer({
     default: 256 * 1024,

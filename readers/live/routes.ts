@@ -30,7 +30,7 @@ import { recordEvent } from './events.ts'
 import type { LiveOptions } from './options.ts'
 import type { StreamReader } from './rights.ts'
 import { openRows } from './rows.ts'
-import { openStream } from './stream.ts'
+import { openStream, type Stream } from './stream.ts'
 import { openStreams } from './streams.ts'
 
 /** The components for live streams. */
@@ -111,10 +111,15 @@ export function liveRoutes({ live, access, eventIdKey, options, metrics, logger 
     const after = streamOffsetOf(request.headers['last-event-id'] as string | undefined, of)
 
     const reader: StreamReader = { request: head.request, right }
-    const giveBack = streams.reserve(reader)
+    let opened: Stream | undefined
+    let isDisplaced = false
+    const giveBack = streams.reserve(reader, () => {
+      isDisplaced = true
+      opened?.end('displaced')
+    })
     try {
       const following = await live.follow(channel, after)
-      const opened = openStream({
+      opened = openStream({
         following,
         filter: readRequest.filter,
         isEmpty,
@@ -125,30 +130,36 @@ export function liveRoutes({ live, access, eventIdKey, options, metrics, logger 
         heartbeatMs: options.heartbeatSeconds * 1000,
         onLost: () => metrics.lost(),
       })
-      // The access may have been revoked since it was checked; from here on revocations are noticed.
-      await streams.add(opened, reader)
-      const response = reply.raw
-      // The client has disconnected in the meantime.
-      if (response.destroyed) opened.end('stopping')
-      const over = opened.ended()
-      if (over !== undefined) {
-        streams.remove(opened)
-        throw new HttpError(over === 'access_ended' ? 'forbidden' : 'unavailable')
-      }
-      response.once('close', () => {
-        streams.remove(opened)
-        giveBack()
-        metrics.closed(opened.ended() ?? 'left')
-      })
-      metrics.opened()
-      reply.hijack()
-      response.writeHead(200, { ...(reply.getHeaders() as Record<string, string>), ...eventStreamHeaders })
-      opened.start(response)
+      if (isDisplaced) opened.end('displaced')
+      await begin(reply, opened, reader, giveBack)
       return reply
     } catch (error) {
       giveBack()
       throw error
     }
+  }
+
+  /** @throws HttpError if the stream has ended before it could begin */
+  async function begin(reply: FastifyReply, stream: Stream, reader: StreamReader, giveBack: () => void): Promise<void> {
+    // The access may have been revoked since it was checked; from here on revocations are noticed.
+    await streams.add(stream, reader)
+    const response = reply.raw
+    // The client has disconnected in the meantime.
+    if (response.destroyed) stream.end('stopping')
+    const over = stream.ended()
+    if (over !== undefined) {
+      streams.remove(stream)
+      throw new HttpError(over === 'access_ended' ? 'forbidden' : 'unavailable')
+    }
+    response.once('close', () => {
+      streams.remove(stream)
+      giveBack()
+      metrics.closed(stream.ended() ?? 'left')
+    })
+    metrics.opened()
+    reply.hijack()
+    response.writeHead(200, { ...(reply.getHeaders() as Record<string, string>), ...eventStreamHeaders })
+    stream.start(response)
   }
 
   function streamOffsetOf(id: string | undefined, of: string): StreamOffset | undefined {

@@ -1,10 +1,10 @@
-// The open streams: limits them in total, per reader and per user.
+// The open streams: limits their number, fairly between accounts.
 
 import type { Logger } from '../../config/logger.ts'
 import type { AccessControl } from '../../control-plane/client.ts'
 import { HttpError } from '../../http/errors.ts'
 import type { EndReason } from '../../http/event-stream.ts'
-import { openConcurrencyLimit } from '../../http/requests/concurrency-limit.ts'
+import { openFairSlots } from '../../http/requests/fair-slots.ts'
 import type { LiveOptions } from './options.ts'
 import { type StreamReader, watchRights } from './rights.ts'
 import type { Stream } from './stream.ts'
@@ -12,11 +12,12 @@ import type { Stream } from './stream.ts'
 /** All open streams of this process. */
 export interface Streams {
   /**
-   * Takes slots for a stream. Returns their release; a second call does nothing.
+   * Takes a slot for a stream. Returns its release; a second call does nothing.
    *
+   * @param onDisplaced called when another account gets the slot
    * @throws HttpError `unavailable`, `too_many_requests`
    */
-  reserve(reader: StreamReader): () => void
+  reserve(reader: StreamReader, onDisplaced: () => void): () => void
   /** Ends it when its access is revoked, until `remove`. Resolves after a first recheck: if access was revoked in the meantime, the stream has been ended. */
   add(stream: Stream, reader: StreamReader): Promise<void>
   remove(stream: Stream): void
@@ -25,34 +26,16 @@ export interface Streams {
 }
 
 /** Starts without open streams. */
-export function openStreams(access: AccessControl, { streamsMax, streamsEachMax }: LiveOptions, logger: Logger): Streams {
+export function openStreams(access: AccessControl, { streamsMax }: LiveOptions, logger: Logger): Streams {
   const open = new Set<Stream>()
   const rights = watchRights(access, logger)
-  const what = 'live streams'
-  const readerLimit = openConcurrencyLimit({ max: streamsMax, eachMax: streamsEachMax, what })
-  // Users can create any number of things: without this limit one user's things could take all slots.
-  const userLimit = openConcurrencyLimit({
-    max: streamsMax,
-    eachMax: Math.ceil(streamsMax / 2),
-    what,
-    whose: 'of one user and their things',
-  })
+  const slots = openFairSlots({ max: streamsMax, what: 'live streams' })
   let closed = false
 
   return {
-    reserve({ right: { publisher, owner } }) {
+    reserve({ right: { owner } }, onDisplaced) {
       if (closed) throw new HttpError('unavailable', 'this process is stopping: retry')
-      const leaveReader = readerLimit.take(publisher ?? owner)
-      try {
-        const leaveUser = userLimit.take(owner)
-        return () => {
-          leaveReader()
-          leaveUser()
-        }
-      } catch (error) {
-        leaveReader()
-        throw error
-      }
+      return slots.take(owner, onDisplaced)
     },
     async add(stream, reader) {
       if (closed) return stream.end('stopping')

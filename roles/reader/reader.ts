@@ -85,6 +85,7 @@ async function serve(
               access,
               key,
               options: options.reader,
+              queriesAtOnce: kind.queriesAtOnce(options.store),
               keys: recordKeysOf(options.compatibility),
             }),
           )

@@ -41,9 +41,13 @@ interface StoreFolder<Options, ReadOptions, Connection> {
   }>
   schema(): Promise<{ readonly maintain: (connection: Connection, options: Options) => Promise<void> }>
   openReader(): Promise<(parts: { readonly connection: Connection; readonly options: ReadOptions }) => Reader>
+  queriesAtOnce(options: ReadOptions): number
   audit(): Promise<{ readonly openAudit: (connection: Connection, options: Options) => StoreAudit }>
   registry(): Promise<{ readonly openLogTable: (connection: Connection) => LogTable }>
 }
+
+/** Its driver sends any number of requests over one connection. */
+const cassandraQueriesAtOnce = 32
 
 /** It stores no positions; a relational store does, in the transaction of the rows. */
 function keyedStore<Options extends TlsFiles, ReadOptions extends TlsFiles, Connection extends { close(): Promise<void> }>(
@@ -75,6 +79,7 @@ function keyedStore<Options extends TlsFiles, ReadOptions extends TlsFiles, Conn
       const connection = await connectionOf(options, 'sluice-reader')
       return closingBehind(openReader({ connection, options }), connection)
     },
+    queriesAtOnce: options => folder.queriesAtOnce(options),
     async openAudit(options) {
       const { openAudit } = await folder.audit()
       const connection = await connectionOf(options, 'sluice-audit')
@@ -110,6 +115,7 @@ export const widecolumn = keyedStore<CassandraOptions, CassandraReaderOptions, C
     sink: () => import('../../sinks/cassandra/sink.ts'),
     schema: () => import('../../sinks/cassandra/schema.ts'),
     openReader: async () => (await import('../../readers/cassandra/reader.ts')).openCassandraReader,
+    queriesAtOnce: () => cassandraQueriesAtOnce,
     audit: () => import('../../sinks/cassandra/audit.ts'),
     registry: () => import('../../sinks/cassandra/registry.ts'),
   },
@@ -122,6 +128,7 @@ export const timeseries = keyedStore<InfluxdbOptions, InfluxdbReaderOptions, Inf
     sink: () => import('../../sinks/influxdb/sink.ts'),
     schema: () => import('../../sinks/influxdb/schema.ts'),
     openReader: async () => (await import('../../readers/influxdb/reader.ts')).openInfluxdbReader,
+    queriesAtOnce: ({ requestsInFlight }) => requestsInFlight,
     audit: () => import('../../sinks/influxdb/audit.ts'),
     registry: () => import('../../sinks/influxdb/registry.ts'),
   },
@@ -134,6 +141,7 @@ export const document = keyedStore<MongodbOptions, MongodbReaderOptions, Mongodb
     sink: () => import('../../sinks/mongodb/sink.ts'),
     schema: () => import('../../sinks/mongodb/schema.ts'),
     openReader: async () => (await import('../../readers/mongodb/reader.ts')).openMongodbReader,
+    queriesAtOnce: ({ connectionsMax }) => connectionsMax,
     audit: () => import('../../sinks/mongodb/audit.ts'),
     registry: () => import('../../sinks/mongodb/registry.ts'),
   },

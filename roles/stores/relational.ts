@@ -102,6 +102,8 @@ export const relational: StoreKind<WriterOptions, ReaderOptions> = {
     return closingBehind({ ...reader, check: () => asked(checked.check(), user) }, connections)
   },
 
+  queriesAtOnce: ({ connectionsMax }) => connectionsMax,
+
   async openAudit({ url }) {
     const { openServer } = await import('../../database/server.ts')
     const { openAudit } = await import('../../sinks/postgres/audit.ts')

@@ -75,6 +75,8 @@ export interface StoreKind<Options = unknown, ReadOptions = unknown> {
   open(options: Options, writer: string): Promise<Store>
   /** Connects on first use. Closing the reader closes its connection. */
   openReader(options: ReadOptions): Promise<Reader>
+  /** How many queries its reader runs at once. */
+  queriesAtOnce(options: ReadOptions): number
   openAudit(options: Options): Promise<StoreAudit & { close(): Promise<void> }>
   /**
    * Frees the number of a log whose rows are gone, so that another log can have it.

@@ -20,7 +20,7 @@ import { fullLayout } from './provisioning/steps.ts'
 import { certificatesOf } from './provisioning/vault.ts'
 
 const options = {
-  users: { allowSelfRegister: true },
+  users: { allowSelfRegister: true, registrationsPerHour: 0 },
   tokens: { lifetimeSeconds: 3600 },
   audit: { retentionDays: 365 },
   policies: ownPolicies,

@@ -8,7 +8,10 @@ import { tokensOptions, usersOptions } from '../../control-plane/options.ts'
 const schema = Type.Object({ users: usersOptions, tokens: tokensOptions })
 
 test('self-registration is open by default and a token is valid for ten hours', () => {
-  expect(loadOptions(schema, { environment: {} })).toEqual({ users: { allowSelfRegister: true }, tokens: { lifetimeSeconds: 36_000 } })
+  expect(loadOptions(schema, { environment: {} })).toEqual({
+    users: { allowSelfRegister: true, registrationsPerHour: 60 },
+    tokens: { lifetimeSeconds: 36_000 },
+  })
 })
 
 test('SVC_USERS_ALLOW_SELF_REGISTER closes self-registration with the string false, and accepts only true and false (SPEC §5)', () => {

@@ -127,6 +127,7 @@ export async function openPlatform(
   database: Database,
   {
     allowSelfRegister = true,
+    registrationsPerHour = 0,
     policies = ownPolicies,
     compatibility = 'none',
     certificates = ownCertificates,
@@ -136,6 +137,7 @@ export async function openPlatform(
     services,
   }: {
     allowSelfRegister?: boolean
+    registrationsPerHour?: number
     policies?: ControlPlaneOptions['policies']
     compatibility?: Compatibility
     certificates?: CertificatesOptions
@@ -148,7 +150,7 @@ export async function openPlatform(
     database,
     masterKeys,
     options: {
-      users: { allowSelfRegister },
+      users: { allowSelfRegister, registrationsPerHour },
       tokens: { lifetimeSeconds: 3600 },
       audit: { retentionDays: 365 },
       policies,

@@ -137,7 +137,7 @@ test('they count among the limited queries of one user', async () => {
     begun.resolve()
     return ending.promise
   }
-  const url = await serveFound(found, { queriesEachMax: 1 })
+  const url = await serveFound(found, { queriesMax: 4 })
   const first = ask(url)
   await begun.promise
   expect((await ask(url, '', thing)).status).toBe(429)

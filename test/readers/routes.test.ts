@@ -242,7 +242,7 @@ test('when the client disconnects, the read is aborted', async () => {
 test('the description lists the errors, and an error is answered in full, whatever its schema contains', async () => {
   const described = createServer({ logger: createLogger({ level: 'silent', pretty: false }) })
   openapiRoutes(described, { version: '0' })
-  await described.register(readerRoutes({ reader: served.store.reader, access, key: cursorKey, options }))
+  await described.register(readerRoutes({ reader: served.store.reader, access, key: cursorKey, options, queriesAtOnce: 10 }))
   const { paths } = (await described.inject('/openapi.json')).json<{ paths: Record<string, { get: { responses: object } }> }>()
   await described.close()
   const statuses = ['400', '401', '403', '406', '421', '422', '429', '431', '503']

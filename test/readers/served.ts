@@ -26,9 +26,7 @@ export const options: ReaderOptions = {
   offsetMax: 100_000,
   countMax: 10_000,
   queriesMax: 256,
-  queriesEachMax: 16,
   exportsMax: 64,
-  exportsEachMax: 4,
   idleSeconds: 60,
 }
 export const cursorKey = Buffer.alloc(32, 7)
@@ -61,12 +59,12 @@ export const unused = {
 
 export async function serve(
   reader: Reader,
-  own = options,
+  { queriesAtOnce = 10, ...own }: ReaderOptions & { readonly queriesAtOnce?: number } = options,
   who: AccessControl = access,
   logger = createLogger({ level: 'silent', pretty: false }),
 ): Promise<{ app: HttpServer; url: string }> {
   const app = createServer({ logger })
-  await app.register(readerRoutes({ reader, access: who, key: cursorKey, options: own }))
+  await app.register(readerRoutes({ reader, access: who, key: cursorKey, options: own, queriesAtOnce }))
   await app.listen({ host: '127.0.0.1', port: 0 })
   return { app, url: `http://127.0.0.1:${(app.server.address() as AddressInfo).port}` }
 }

@@ -39,7 +39,7 @@ async function describe(): Promise<Document> {
   healthRoutes(app, { version: '0', checks: {}, ready: () => true, registry: new Registry() })
   app.register(prepareControlPlane({ database: nothing, masterKeys: [Buffer.alloc(32)], options, logger }).routes)
   app.register(ingestRoutes({ log: nothing, logLabel: nothing, access: nothing, metrics: nothing, options: options.ingest }))
-  app.register(readerRoutes({ reader: nothing, access: nothing, key: new Uint8Array(32), options: options.reader }))
+  app.register(readerRoutes({ reader: nothing, access: nothing, key: new Uint8Array(32), options: options.reader, queriesAtOnce: 1 }))
   const live = { live: nothing, access: nothing, eventIdKey: Buffer.alloc(32), options: options.live, metrics: nothing, logger }
   app.register(liveRoutes(live))
   app.register(deadLetterRoutes(nothing, nothing, nothing))

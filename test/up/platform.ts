@@ -37,13 +37,18 @@ export function patientStop(folder: string): Readonly<Record<string, string>> {
   return existsSync(join(folder, 'config/process-options.ts')) ? { SVC_PROCESS_STOP_SECONDS: '60' } : {}
 }
 
+/** Tests register any number of users. A release before the option refuses it. */
+function liftedBounds(folder: string): Readonly<Record<string, string>> {
+  return existsSync(join(folder, 'control-plane/users/registrations.ts')) ? { SVC_USERS_REGISTRATIONS_PER_HOUR: '0' } : {}
+}
+
 /** The default: for tests of how long a stop takes, which end with 1 if it takes longer. */
 export const promptStop = { SVC_PROCESS_STOP_SECONDS: '5' }
 
 /** The environment without variables that change the platform's options. */
 function environmentFor(folder: string, extra: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('SVC_') && name !== 'NODE_ENV' && !name.startsWith('VITEST'))
-  return { ...Object.fromEntries(kept), ...patientStop(folder), ...extra }
+  return { ...Object.fromEntries(kept), ...patientStop(folder), ...liftedBounds(folder), ...extra }
 }
 
 /** Spawns the platform without waiting until it is ready. */

@@ -1,4 +1,4 @@
-// Who may register when self-registration is closed, by option or by policy (SPEC §5).
+// Who may register when self-registration is closed, by option or by policy (SPEC §5), and how often.
 
 import { afterEach, expect, test } from 'vitest'
 import { openRelationalPolicies } from '../../../control-plane/policies/relational.ts'
@@ -12,9 +12,10 @@ describeOnDatabases('self-registration', database => {
   let platform: Platform
   afterEach(() => platform.close())
 
-  function register(authorization?: string): Promise<Answer> {
+  function register(authorization?: string, { url = platform.url, address = '198.51.100.1' } = {}): Promise<Answer> {
     const body = { email: `closed-${serial++}@sluice.example`, password: 'correct horse battery' }
-    return call(platform.url, 'POST', '/users', authorization === undefined ? { body } : { body, authorization })
+    const headers = { 'x-forwarded-for': address }
+    return call(url, 'POST', '/users', authorization === undefined ? { body, headers } : { body, headers, authorization })
   }
 
   test('closed by option: 401 without a token, before the body is read; 403 for a user; the administrator may', async () => {
@@ -31,6 +32,28 @@ describeOnDatabases('self-registration', database => {
     platform = await openPlatform(database(), { allowSelfRegister: true })
     expect((await register()).status).toBe(201)
     expect((await register((await platform.user()).token)).status).toBe(201)
+  })
+
+  test('one network registers a number of users in an hour, at all instances together; others, and the administrator, are not limited by that', async () => {
+    platform = await openPlatform(database(), { registrationsPerHour: 3 })
+    const { token } = await platform.user()
+    const other = await openPlatform(database(), { registrationsPerHour: 3 })
+    const address = (nth: number): string => `2001:db8:0:7::${nth}`
+    expect((await register(undefined, { address: address(1) })).status).toBe(201)
+    expect((await register(token, { address: address(2) })).status).toBe(201)
+    expect((await register(undefined, { url: other.url, address: address(3) })).status).toBe(201)
+    for (const { url } of [platform, other, platform]) {
+      const refused = await register(undefined, { url, address: address(4) })
+      expect([refused.status, refused.text]).toEqual([429, expect.stringMatching(/have registered 3 users within an hour/)])
+      expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(3_500)
+      expect(Number(refused.headers.get('retry-after'))).toBeLessThanOrEqual(3_600)
+    }
+    expect((await register(await platform.administrator(), { address: address(4) })).status).toBe(201)
+    expect((await register(undefined, { address: '2001:db8:0:8::1' })).status).toBe(201)
+    await database().query("UPDATE control_plane.failed_attempts SET ends_at = now() - interval '1 second'")
+    const later = await openPlatform(database(), { registrationsPerHour: 3 })
+    expect((await register(undefined, { url: later.url, address: address(4) })).status).toBe(201)
+    await Promise.all([other.close(), later.close()])
   })
 
   test('closed by removing the policy, it stays closed over the next start', async () => {

@@ -243,7 +243,7 @@ test('it is described: its filters, the header, the media type and every error',
   const logger = createLogger({ level: 'silent', pretty: false })
   const app = createServer({ logger })
   openapiRoutes(app, { version: '1' })
-  const options = { streamsMax: 1, streamsEachMax: 1, queueBytes: 65_536, heartbeatSeconds: 15 }
+  const options = { streamsMax: 1, queueBytes: 65_536, heartbeatSeconds: 15 }
   const metrics = { opened: () => undefined, closed: () => undefined, lost: () => undefined }
   await app.register(liveRoutes({ live: undefined, access: openFakeAccess(), eventIdKey: Buffer.alloc(32), options, metrics, logger }))
   const answer = await app.inject({ url: '/openapi.json' })

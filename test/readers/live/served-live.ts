@@ -65,7 +65,7 @@ export interface ServedLive extends AsyncDisposable {
   close(): Promise<void>
 }
 
-const defaults: LiveOptions = { streamsMax: 100, streamsEachMax: 100, queueBytes: 64 * 1024, heartbeatSeconds: 15 }
+const defaults: LiveOptions = { streamsMax: 100, queueBytes: 64 * 1024, heartbeatSeconds: 15 }
 
 export async function serveLive(
   options: Partial<LiveOptions> = {},

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { expect, test } from 'vitest'
 import type { AccessChange } from '../../../control-plane/client.ts'
+import type { EventClient } from './event-source.ts'
 import { channel, foreign, otherThing, owner, type ServedLive, serveLive, thing } from './served-live.ts'
 
 const reasonOf = (client: { named: readonly { data: string }[] }): string | undefined =>
@@ -71,32 +72,56 @@ test('if the permission cannot be checked the stream ends, and can be resumed', 
   expect((await served.get()).status).toBe(503)
 })
 
-test('too many streams get 503, of one reader 429, and the end of one makes room', async () => {
-  await using served = await serveLive({ streamsMax: 4, streamsEachMax: 2 })
-  served.access.rights.set('three', { allowed: true, publisher: 't3', owner: 'neighbour' })
-  served.access.rights.set('four', { allowed: true, publisher: 't4', owner: 'neighbour' })
-  const first = await served.open('', thing)
-  await served.open('', thing)
-  const each = await served.get('', thing)
-  expect([each.status, each.headers.get('retry-after'), each.text]).toEqual([429, '1', expect.stringMatching(/2 live streams of yours/)])
-  await served.open('', { authorization: 'Thing three' })
-  await served.open('', { authorization: 'Thing four' })
-  const all = await served.get('', owner)
-  expect([all.status, all.headers.get('retry-after')]).toEqual([503, '1'])
-  first.leave()
+test('one user with all their things gets a quarter of the streams, and the end of one makes room', async () => {
+  await using served = await serveLive({ streamsMax: 12 })
+  const own = await Promise.all([served.open('', thing), served.open('', otherThing), served.open('', owner)])
+  const more = await Promise.all([served.get('', thing), served.get('', otherThing), served.get('', owner)])
+  expect(more.map(({ status, headers }) => [status, headers.get('retry-after')])).toEqual(more.map(() => [429, '1']))
+  expect(more[0].text).toMatch(/your account has 3 live streams/)
+  own[0].leave()
   await expect.poll(async () => (await openOrStatus(served)) as unknown).toBe(200)
 })
 
-test('one user with all their things gets at most half of the streams, so that there is room for others', async () => {
-  await using served = await serveLive({ streamsMax: 5, streamsEachMax: 2 })
-  served.access.rights.set('neighbour', { allowed: true, publisher: null, owner: 'neighbour' })
-  const own = await Promise.all([served.open('', thing), served.open('', otherThing), served.open('', owner)])
-  const more = await Promise.all([served.get('', thing), served.get('', otherThing), served.get('', owner)])
-  expect(more.map(({ status }) => status)).toEqual([429, 429, 429])
-  expect(more[0].text).toMatch(/3 live streams of one user and their things/)
-  await served.open('', { authorization: 'Bearer neighbour' })
-  own[0].leave()
-  await expect.poll(async () => (await openOrStatus(served)) as unknown).toBe(200)
+test('when all streams are in use, one without a stream gets one: the user with the most loses their latest, and is told why', async () => {
+  await using served = await serveLive({ streamsMax: 8 })
+  const openOf = (name: string): Promise<EventClient> => {
+    served.access.rights.set(name, { allowed: true, publisher: null, owner: name })
+    return served.open('', { authorization: `Bearer ${name}` })
+  }
+  const opened: EventClient[] = []
+  for (const name of ['a', 'b', 'c', 'd', 'a', 'b', 'e', 'f']) opened.push(await openOf(name))
+  const [, , , , ofA, ofB] = opened
+  opened.push(await openOf('honest'))
+  await ofB!.closed
+  expect(ofB!.named[0]!.data).toMatch(/"displaced","detail":"all streams are in use, and your account has the most/)
+  opened.push(await openOf('another'))
+  await ofA!.closed
+  // All have one now, and none loses it to another one.
+  served.access.rights.set('late', { allowed: true, publisher: null, owner: 'late' })
+  const late = await served.get('', { authorization: 'Bearer late' })
+  expect([late.status, late.headers.get('retry-after')]).toEqual([503, '1'])
+  await served.topic.append(0, channel, ['x'])
+  for (const client of opened) if (client !== ofA && client !== ofB) await client.until(1)
+})
+
+test('50 users who ask for all streams do not keep another one from theirs', async () => {
+  await using served = await serveLive({ streamsMax: 64 })
+  const openOf = (name: string): Promise<EventClient> => {
+    served.access.rights.set(name, { allowed: true, publisher: null, owner: name })
+    return served.open('', { authorization: `Bearer ${name}` })
+  }
+  const opened: EventClient[] = []
+  for (let nth = 0; nth < 50; nth++)
+    for (let turn = 0; turn < 3; turn++)
+      await openOf(`greedy ${nth}`).then(
+        client => opened.push(client),
+        () => undefined,
+      )
+  // Of these 64 are open: the others had to make room.
+  expect(opened.length).toBeGreaterThan(64)
+  const honest = await openOf('honest')
+  await served.topic.append(0, channel, ['x'])
+  await honest.until(1)
 })
 
 async function openOrStatus(served: ServedLive): Promise<number> {

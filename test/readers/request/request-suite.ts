@@ -184,7 +184,7 @@ export function requestSuite(open: () => Promise<ReaderSite>, requestsMax: numbe
 async function serverOf(reader: Reader): Promise<HttpServer> {
   const app = createServer({ logger: createLogger({ level: 'error', pretty: false }) })
   openapiRoutes(app, { version: '0' })
-  await app.register(readerRoutes({ reader, access, key: cursorKey, options }))
+  await app.register(readerRoutes({ reader, access, key: cursorKey, options, queriesAtOnce: 10 }))
   return app
 }
 

@@ -1,0 +1,255 @@
+// Slots for work of which only so much may be under way: shared between accounts, so that one that has none gets one, whatever others do.
+//
+// Slots that are held for long: at the bound an account takes one from the account that has the most. Work that takes turns: those wait in the order of
+// what their accounts have and lately used; an account that lately used little waits for short work at most.
+
+import type { ServerResponse } from 'node:http'
+import { HttpError } from '../errors.ts'
+
+export interface FairSlots {
+  /**
+   * Takes a slot for as long as the caller likes.
+   *
+   * @param name of the account: a user's id, for a thing its owner's
+   * @param onDisplaced called when another account gets the slot
+   * @returns releases the slot; a second call does nothing
+   * @throws HttpError `too_many_requests` for an account with a quarter of all slots; `unavailable` if no account has more than this one
+   */
+  take(name: string, onDisplaced: (reason: HttpError) => void): () => void
+  /**
+   * Takes a slot until the response ends in any way. A displaced response that has begun is cut off.
+   *
+   * @returns aborts with `signal`, and when another account gets the slot
+   * @throws HttpError like `take`
+   */
+  hold(name: string, response: ServerResponse, signal: AbortSignal): AbortSignal
+  /**
+   * Runs short work when its turn comes.
+   *
+   * @param work its signal aborts with `signal`, and when another account gets the slot
+   * @throws the signal's reason; HttpError `too_many_requests` when displaced, `unavailable` if no slot was free in time; what the work throws
+   */
+  run<Result>(name: string, signal: AbortSignal, work: (signal: AbortSignal) => Promise<Result>): Promise<Result>
+}
+
+/** The number of slots, and what they are for in errors: `live streams`. */
+export interface FairSlotsParts {
+  readonly max: number
+  readonly what: string
+}
+
+interface Account {
+  readonly name: string
+  /** Held and waiting, in the order of arrival. */
+  readonly slots: Set<Slot>
+  /** Turns that run now. */
+  running: number
+  /** For how long its turns lately ran, as of `atMs`. */
+  usedMs: number
+  atMs: number
+}
+
+interface Slot {
+  readonly account: Account
+  readonly takesTurns: boolean
+  readonly displaced: (reason: HttpError) => void
+  /** undefined once it is held. */
+  admit: (() => void) | undefined
+  enteredMs: number
+}
+
+/** No account holds more for long. A part of this size is kept: for accounts that hold nothing else, and turns of those that lately used little. */
+const share = 1 / 4
+/** An account that lately used less has a turn before the others: it takes one from the account that used the most. */
+const littleMsMax = 250
+/** Used time is forgotten at this speed, and after ten minutes. */
+const forgottenPerMs = 0.1
+const usedMsMax = 60_000
+/** How long work waits before it takes a turn from work that has run for as long: most ends sooner. */
+const patienceMs = 100
+const waitMsMax = 10_000
+/** With so many accounts those without slots and used time are removed. */
+const accountsMax = 1_000
+
+/** Starts with all slots free. */
+export function openFairSlots({ max, what }: FairSlotsParts): FairSlots {
+  const accounts = new Map<string, Account>()
+  /** In the order of arrival. */
+  const waiting = new Set<Slot>()
+  const eachMax = Math.max(1, Math.floor(max * share))
+  const keptFrom = max - Math.floor(max * share)
+  let held = 0
+  let sweepAt = accountsMax
+
+  function accountOf(name: string): Account {
+    let account = accounts.get(name)
+    if (account === undefined) {
+      if (accounts.size >= sweepAt) sweep()
+      account = { name, slots: new Set(), running: 0, usedMs: 0, atMs: performance.now() }
+      accounts.set(name, account)
+    }
+    return account
+  }
+
+  function sweep(): void {
+    for (const account of accounts.values()) if (account.slots.size === 0 && usedMsOf(account) === 0) accounts.delete(account.name)
+    sweepAt = Math.max(accountsMax, 2 * accounts.size)
+  }
+
+  function usedMsOf(account: Account): number {
+    const nowMs = performance.now()
+    const usedMs = account.usedMs + (account.running - forgottenPerMs) * (nowMs - account.atMs)
+    account.usedMs = Math.min(Math.max(usedMs, 0), usedMsMax)
+    account.atMs = nowMs
+    return account.usedMs
+  }
+
+  function isFreeFor({ account, takesTurns }: Slot): boolean {
+    if (held < keptFrom) return true
+    return held < max && (takesTurns ? usedMsOf(account) < littleMsMax : account.slots.size === 1)
+  }
+
+  function enter(slot: Slot): void {
+    const { account, admit } = slot
+    held++
+    usedMsOf(account)
+    if (slot.takesTurns) account.running++
+    slot.enteredMs = performance.now()
+    slot.admit = undefined
+    waiting.delete(slot)
+    admit?.()
+  }
+
+  function leave(slot: Slot): void {
+    const { account } = slot
+    if (!account.slots.delete(slot)) return
+    if (!waiting.delete(slot)) {
+      held--
+      usedMsOf(account)
+      if (slot.takesTurns) account.running--
+    }
+    if (account.slots.size === 0 && account.usedMs === 0) accounts.delete(account.name)
+    admitNext()
+  }
+
+  /** Admits those whose accounts have and used the least, the first of them first. */
+  function admitNext(): void {
+    while (held < max) {
+      let next: Slot | undefined
+      let least = Number.POSITIVE_INFINITY
+      for (const slot of waiting) {
+        const load = slot.account.slots.size + usedMsOf(slot.account) / 1000
+        if (load >= least || !isFreeFor(slot)) continue
+        next = slot
+        least = load
+      }
+      if (next === undefined) return
+      enter(next)
+    }
+  }
+
+  /**
+   * Takes the latest slot from the account with the most.
+   *
+   * @returns false if none has at least this much
+   */
+  function displace(amountOf: (account: Account) => number, least: number): boolean {
+    let latest: Slot | undefined
+    let most = least
+    for (const account of accounts.values()) {
+      const amount = amountOf(account)
+      const last = amount < most ? undefined : [...account.slots].findLast(mayLose)
+      if (last === undefined) continue
+      latest = last
+      most = amount
+    }
+    if (latest === undefined) return false
+    leave(latest)
+    const detail = `the limit of ${max} ${what} is reached, and your account has or used more of them than others: retry later`
+    latest.displaced(new HttpError('too_many_requests', detail))
+    return true
+  }
+
+  function mayLose({ admit, takesTurns, enteredMs }: Slot): boolean {
+    return admit === undefined && (!takesTurns || performance.now() - enteredMs >= patienceMs)
+  }
+
+  const limitReached = (): HttpError => new HttpError('unavailable', `the limit of ${max} ${what} is reached: retry later`)
+
+  const fairSlots: FairSlots = {
+    take(name, displaced) {
+      const account = accountOf(name)
+      if (account.slots.size >= eachMax) {
+        const detail = `your account has ${eachMax} ${what}, and no account gets more than a quarter of all: end some of them`
+        throw new HttpError('too_many_requests', detail)
+      }
+      const slot: Slot = { account, takesTurns: false, displaced, admit: undefined, enteredMs: 0 }
+      account.slots.add(slot)
+      if (!isFreeFor(slot) && !displace(({ slots }) => slots.size, account.slots.size + 1)) {
+        account.slots.delete(slot)
+        throw limitReached()
+      }
+      enter(slot)
+      return () => leave(slot)
+    },
+
+    hold(name, response, signal) {
+      const over = new AbortController()
+      const release = fairSlots.take(name, reason => {
+        over.abort(reason)
+        if (response.headersSent) response.destroy()
+      })
+      followAbort(signal, over)
+      // A disconnected client has already closed the response.
+      if (response.destroyed) release()
+      else response.once('close', release)
+      return over.signal
+    },
+
+    async run(name, signal, work) {
+      signal.throwIfAborted()
+      const over = new AbortController()
+      const unfollow = followAbort(signal, over)
+      const account = accountOf(name)
+      const displaced = (reason: HttpError): void => over.abort(reason)
+      const slot: Slot = { account, takesTurns: true, displaced, admit: undefined, enteredMs: 0 }
+      account.slots.add(slot)
+      try {
+        if (isFreeFor(slot)) enter(slot)
+        else await turnOf(slot, over)
+        return await work(over.signal)
+      } finally {
+        unfollow()
+        leave(slot)
+      }
+    },
+  }
+
+  function turnOf(slot: Slot, over: AbortController): Promise<void> {
+    const { signal } = over
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const giveUpMs = performance.now() + waitMsMax
+    const timer = setInterval(() => {
+      if (performance.now() >= giveUpMs) over.abort(limitReached())
+      else if (usedMsOf(slot.account) < littleMsMax) displace(usedMsOf, littleMsMax)
+    }, patienceMs)
+    const onAbort = (): void => reject(signal.reason)
+    signal.addEventListener('abort', onAbort, { once: true })
+    slot.admit = resolve
+    waiting.add(slot)
+    return promise.finally(() => {
+      clearInterval(timer)
+      signal.removeEventListener('abort', onAbort)
+    })
+  }
+
+  return fairSlots
+}
+
+/** Aborts with the signal, also if it has aborted before. @returns ends that */
+function followAbort(signal: AbortSignal, over: AbortController): () => void {
+  const onAbort = (): void => over.abort(signal.reason)
+  if (signal.aborted) onAbort()
+  signal.addEventListener('abort', onAbort, { once: true })
+  return () => signal.removeEventListener('abort', onAbort)
+}

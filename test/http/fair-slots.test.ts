@@ -1,0 +1,223 @@
+// Slots that are shared fairly between accounts: to hold, and for work that takes turns.
+
+import { EventEmitter, once } from 'node:events'
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import type { HttpError } from '../../http/errors.ts'
+import { type FairSlots, openFairSlots } from '../../http/requests/fair-slots.ts'
+
+const open = (max: number): FairSlots => openFairSlots({ max, what: 'seats' })
+const untilAborted = (signal: AbortSignal): Promise<never> =>
+  new Promise((_resolve, reject) => void signal.addEventListener('abort', () => reject(signal.reason as Error)))
+const never = new AbortController().signal
+const names = (count: number): string[] => Array.from({ length: count }, (_, nth) => `greedy ${nth}`)
+
+/** Takes slots for accounts, and notes who lost one. */
+function watch(slots: FairSlots) {
+  const lost: string[] = []
+  return { lost, take: (name: string) => slots.take(name, () => void lost.push(name)) }
+}
+
+const refusal = (work: () => unknown): HttpError | undefined => {
+  try {
+    work()
+    return undefined
+  } catch (error) {
+    return error as HttpError
+  }
+}
+
+test('an account gets a quarter of all slots, and one that is released is free again', () => {
+  const { take } = watch(open(8))
+  const release = take('a')
+  take('a')
+  expect(refusal(() => take('a'))).toMatchObject({ code: 'too_many_requests', message: expect.stringMatching(/^your account has 2 seats/) })
+  release()
+  release()
+  take('a')
+  expect(refusal(() => take('a'))).toMatchObject({ code: 'too_many_requests' })
+})
+
+test('a quarter of all is kept for accounts that hold none', () => {
+  const { take, lost } = watch(open(16))
+  for (const name of ['a', 'b', 'c', 'a', 'b', 'c', 'a', 'b', 'c', 'a', 'b', 'c']) take(name)
+  expect(refusal(() => take('d'))).toBeUndefined()
+  // Not the second of one that has fewer than others: another one loses its latest.
+  take('d')
+  expect(lost).toEqual(['c'])
+})
+
+test('with 50 greedy accounts one that holds none gets a slot, also beyond those that are kept', () => {
+  const { take, lost } = watch(open(100))
+  for (let turn = 0; turn < 16; turn++) for (const name of names(50)) refusal(() => take(name))
+  for (let nth = 0; nth < 25; nth++) take(`honest ${nth}`)
+  expect(lost).toEqual([])
+  for (const name of ['late', 'later']) take(name)
+  expect(lost).toEqual(['greedy 24', 'greedy 23'])
+})
+
+test('accounts with the same number never take a slot from each other', () => {
+  const { take, lost } = watch(open(4))
+  for (const name of ['a', 'b', 'c', 'd']) take(name)
+  expect(refusal(() => take('e'))).toMatchObject({ code: 'unavailable', message: expect.stringMatching(/limit of 4 seats/) })
+  expect(refusal(() => take('a'))).toMatchObject({ code: 'too_many_requests' })
+  expect(lost).toEqual([])
+})
+
+test('a response holds its slot until it ends, and is cut off when another account needs it', async () => {
+  const slots = open(8)
+  const responses: ServerResponse[] = []
+  const signals: AbortSignal[] = []
+  const server = createServer((request, response) => {
+    responses.push(response)
+    signals.push(slots.hold(request.url!, response, never))
+    response.write('begun')
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => void server.close())
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const ask = async (name: string): Promise<Response> => fetch(`${url}/${name}`)
+  const answers = []
+  for (const name of ['a', 'a', 'b', 'c', 'd', 'e', 'f', 'g']) answers.push(await ask(name))
+  responses[2]!.end()
+  expect(await answers[2]!.text()).toBe('begun')
+  await ask('h')
+  expect(signals.map(({ aborted }) => aborted)).toEqual([false, false, false, false, false, false, false, false, false])
+  await ask('i')
+  await expect(answers[1]!.text()).rejects.toThrow()
+  expect(signals[1]!.reason).toMatchObject({ code: 'too_many_requests' })
+  for (const response of responses) response.destroy()
+})
+
+test('a client that left before its response could begin keeps no slot, and its work is aborted', () => {
+  const slots = open(4)
+  const response = Object.assign(new EventEmitter(), { destroyed: true }) as unknown as ServerResponse
+  const left = AbortSignal.abort(new Error('left'))
+  for (let turn = 0; turn < 5; turn++) expect(slots.hold('a', response, left).reason).toMatchObject({ message: 'left' })
+})
+
+/** The clock moves by hand. */
+function holdClock(): { pass(ms: number): Promise<unknown> } {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] })
+  onTestFinished(() => void vi.useRealTimers())
+  return { pass: ms => vi.advanceTimersByTimeAsync(ms) }
+}
+
+/** Work that ends on demand, and the order in which it began. */
+function openWork(slots: FairSlots) {
+  const began: string[] = []
+  const ends: (() => void)[] = []
+  return {
+    began,
+    run: (name: string): Promise<void> =>
+      slots.run(name, never, signal => {
+        began.push(name)
+        return Promise.race([untilAborted(signal), new Promise<void>(resolve => void ends.push(resolve))])
+      }),
+    async endAll() {
+      for (let end = ends.shift(); end !== undefined; end = ends.shift()) {
+        end()
+        await new Promise(setImmediate)
+      }
+    },
+  }
+}
+
+test('work waits for its turn: that of the account with the fewest first, and then of the one that used less', async () => {
+  const clock = holdClock()
+  const { run, began, endAll } = openWork(open(1))
+  const used = run('used')
+  await clock.pass(2_000)
+  const all = ['a', 'a', 'used', 'b'].map(run)
+  await endAll()
+  await Promise.all([used, ...all])
+  expect(began).toEqual(['used', 'b', 'a', 'a', 'used'])
+})
+
+test('a quarter of the turns is kept for accounts that lately used little', async () => {
+  const clock = holdClock()
+  const { run, began, endAll } = openWork(open(4))
+  const used = ['a', 'b'].map(run)
+  await clock.pass(300)
+  await endAll()
+  const all = ['a', 'a', 'b', 'b'].map(run)
+  expect(began.slice(2)).toEqual(['a', 'a', 'b'])
+  all.push(run('c'))
+  expect(began.slice(5)).toEqual(['c'])
+  await endAll()
+  await Promise.all([...used, ...all])
+})
+
+test.each([
+  ['a queue of work', 4],
+  ['a single piece of work', 1],
+])('with 50 accounts that have %s each, which never ends, work of another one runs within 350 ms', async (_what, each) => {
+  const clock = holdClock()
+  const slots = open(10)
+  const leaving = new AbortController()
+  const statuses = new Set<unknown>()
+  /** Asks again whenever it is refused. */
+  const ask = async (name: string): Promise<void> => {
+    while (!leaving.signal.aborted)
+      await slots.run(name, leaving.signal, untilAborted).catch((error: HttpError) => void statuses.add(error.status))
+  }
+  const greedy = Promise.all(names(50).flatMap(name => Array.from({ length: each }, () => ask(name))))
+  // At first all accounts are the same.
+  await clock.pass(2_000)
+  let answered = 0
+  for (let turn = 0; turn < 10; turn++) {
+    const honest = slots.run('honest', never, async () => void answered++)
+    await clock.pass(350)
+    expect(answered).toBe(turn + 1)
+    await honest
+  }
+  leaving.abort({ status: 'left' })
+  await greedy
+  expect(statuses).toEqual(new Set([429, 'left']))
+})
+
+test('work is not displaced before it ran for a while, nor for that of an account which lately used as much', async () => {
+  const clock = holdClock()
+  const { run, began, endAll } = openWork(open(1))
+  const before = run('b')
+  await clock.pass(1_000)
+  await endAll()
+  const long = expect(run('a')).rejects.toMatchObject({ code: 'too_many_requests', message: expect.stringMatching(/limit of 1 seats/) })
+  const waiting = run('b')
+  await clock.pass(5_000)
+  const late = run('c')
+  expect(began).toEqual(['b', 'a'])
+  await clock.pass(100)
+  await long
+  expect(began).toEqual(['b', 'a', 'c'])
+  await endAll()
+  await Promise.all([before, waiting, late])
+})
+
+test('work that waits too long is refused', async () => {
+  const clock = holdClock()
+  const { run, endAll } = openWork(open(1))
+  const before = run('b')
+  await clock.pass(10_000)
+  await endAll()
+  const running = run('a')
+  const waiting = expect(run('b')).rejects.toMatchObject({ code: 'unavailable' })
+  await clock.pass(10_100)
+  await waiting
+  await endAll()
+  await Promise.all([before, running])
+})
+
+test('work whose caller leaves gives back its place in the queue, and its slot', async () => {
+  const slots = open(1)
+  const leaving = [new AbortController(), new AbortController()]
+  const running = slots.run('a', leaving[0]!.signal, untilAborted)
+  const waiting = slots.run('b', leaving[1]!.signal, untilAborted)
+  const last = slots.run('c', never, async () => 'c')
+  leaving[1]!.abort(new Error('b left'))
+  await expect(waiting).rejects.toThrow('b left')
+  leaving[0]!.abort(new Error('a left'))
+  await expect(running).rejects.toThrow('a left')
+  expect(await last).toBe('c')
+})
