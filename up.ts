@@ -26,6 +26,7 @@ import { warnOfCompatibility } from './http/older-clients.ts'
 import { openapiRoutes } from './http/openapi/openapi.ts'
 import { createServer } from './http/server.ts'
 import { readServerTls } from './http/tls-files.ts'
+import type { Administration } from './pipeline/administration.ts'
 import { reopenedSentence } from './pipeline/dead-letters/reopen.ts'
 import { openEmbeddedLog } from './pipeline/embedded-log/log.ts'
 import { reopenEmbeddedReplays } from './pipeline/embedded-log/old-replays.ts'
@@ -154,7 +155,11 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   const decoder = { transformer, subscribed: subjectFilter(options.subscriber.subjects), message: options.message }
   const access = cacheAccess(controlPlane.access, { lifetimeMs: accessLifetimeMs, entriesMax: accessEntriesMax })
   closeLater(async () => access.close())
-  const isAdministrator = (token: string): Promise<boolean | undefined> => controlPlane.isAdministrator(token)
+  const administrators: Omit<Administration, 'isStoreAway'> = {
+    isAdministrator: token => controlPlane.isAdministrator(token),
+    userOf: token => controlPlane.userOf(token),
+    note: (by, action, objects) => controlPlane.note(by, action, objects),
+  }
   const inConsole = openUpConsole({
     log: openEmbeddedTopicReader(log, 'dead-letter'),
     deadLetters: openEmbeddedTopicReader(deadLetterLog),
@@ -164,7 +169,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
     writer: () => writer.state(),
     decoder: openDecoder(decoder),
     viewers: controlPlane,
-    isAdministrator,
+    ...administrators,
     isStoreAway: error => error instanceof DatabaseError && error.transient,
     issueToken: email => controlPlane.issueToken(email),
     demo: options.demo ? { store, writer: { state: () => writer.state(), kill: async () => restarting?.kill() } } : undefined,
@@ -286,7 +291,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
     writerName,
     transformer,
     options,
-    isAdministrator,
+    ...administrators,
     logger,
   })
   closeLater(() => administration.close())

@@ -8,7 +8,7 @@ import type { Logger } from '../config/logger.ts'
 import { HttpError } from '../http/errors.ts'
 import { bodyCodes, errorAnswers } from '../http/openapi/error-schema.ts'
 import type { HttpServer } from '../http/server.ts'
-import { type Administration, administratorRoute } from '../pipeline/administration.ts'
+import { type Administration, administratorRoute, type NotedAction } from '../pipeline/administration.ts'
 import type { WriterState } from '../pipeline/writer/writer.ts'
 import type { FailingDatabase } from './failing-database.ts'
 import type { RestartingWriter } from './restarting-writer.ts'
@@ -41,29 +41,35 @@ const statusSchema = Type.Object(
 
 export function demoRoutes({ writer, store, logger, ...administration }: DemoParts): (app: HttpServer) => Promise<void> {
   return async app => {
-    const { onRequest, demand } = administratorRoute(app, administration)
+    const { onRequest, demand, note } = administratorRoute(app, administration)
     const load = openLoad(app, logger)
     app.addHook('onClose', () => load.stop())
 
     const view = { operationId: 'viewDemo', summary: 'What the demonstration does now; only with `--demo`, like the other routes below' }
-    route('GET', '', view, () => undefined)
+    route('GET', '', view, undefined, () => undefined)
     const switched = {
       operationId: 'switchLoad',
       summary: 'Start or stop a hundred simulated devices',
       description: 'They are things of the caller on a channel `demo`, which are created at the first start and stay.',
       body: Type.Object({ is_running: isRunning }, { title: 'DemoLoad', additionalProperties: false }),
     }
-    route('POST', '/load', switched, ({ body, headers }) =>
+    route('POST', '/load', switched, 'demo.load', ({ body, headers }) =>
       (body as { is_running: boolean }).is_running ? load.start(headers.authorization!) : load.stop(),
     )
     const kill = { operationId: 'killWriter', summary: 'End the writer as a crash would; it starts again after two seconds' }
-    route('POST', '/writer-kill', kill, () => writer.kill())
+    route('POST', '/writer-kill', kill, 'demo.writer-kill', () => writer.kill())
     const outage = { operationId: 'cutStore', summary: 'Let the connection between the writer and the store fail for ten seconds' }
-    route('POST', '/store-cut', outage, () => store.failFor(outageMs))
+    route('POST', '/store-cut', outage, 'demo.store-cut', () => store.failFor(outageMs))
     const publish = { operationId: 'publishPoison', summary: 'Publish messages that cannot be decoded' }
-    route('POST', '/poison', publish, ({ headers }) => load.publishPoison(headers.authorization!))
+    route('POST', '/poison', publish, 'demo.poison', ({ headers }) => load.publishPoison(headers.authorization!))
 
-    function route(method: 'GET' | 'POST', path: string, schema: FastifySchema, act: (request: FastifyRequest) => unknown): void {
+    function route(
+      method: 'GET' | 'POST',
+      path: string,
+      schema: FastifySchema,
+      action: NotedAction | undefined,
+      act: (request: FastifyRequest) => unknown,
+    ): void {
       const refusals = errorAnswers('unauthenticated', 'forbidden', ...(method === 'GET' ? [] : ([...bodyCodes, 'conflict'] as const)))
       app.route({
         method,
@@ -72,6 +78,7 @@ export function demoRoutes({ writer, store, logger, ...administration }: DemoPar
         schema: { tags: ['console'], security: [{ user: [] }], ...schema, response: { 200: statusSchema, ...refusals } },
         async handler(request) {
           await demand(request)
+          if (action !== undefined) await note(request, action)
           await act(request)
           const untilMs = store.failsUntilMs()
           return {

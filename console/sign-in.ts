@@ -8,6 +8,7 @@ import { isLoopback } from '../http/listen-address.ts'
 import { bodyCodes, errorAnswers } from '../http/openapi/error-schema.ts'
 import { clientAddressOf } from '../http/requests/client-address.ts'
 import type { HttpServer } from '../http/server.ts'
+import type { Administration } from '../pipeline/administration.ts'
 
 export interface ConsoleSignIn {
   readonly routes: (app: HttpServer) => Promise<void>
@@ -17,7 +18,8 @@ export interface ConsoleSignIn {
 
 export interface ConsoleSignInParts {
   /** A token of the user with this email; undefined if there is none. */
-  readonly issueToken: (email: string) => Promise<string | undefined>
+  readonly issueToken: (email: string) => Promise<{ readonly user: string; readonly token: string } | undefined>
+  readonly note: Administration['note']
   /** Milliseconds; monotonic. */
   readonly clock?: () => number
 }
@@ -29,7 +31,7 @@ const lifetimeMs = 5 * 60 * 1000
 const refusal =
   'this code is not valid: it works once, within five minutes of the first start, and only on the machine of the server. Sign in with email and password; a generated password is in the file admin-password of the data folder'
 
-export function openConsoleSignIn({ issueToken, clock = () => performance.now() }: ConsoleSignInParts): ConsoleSignIn {
+export function openConsoleSignIn({ issueToken, note, clock = () => performance.now() }: ConsoleSignInParts): ConsoleSignIn {
   let offered: { readonly digest: Buffer; readonly email: string; readonly endsMs: number } | undefined
 
   /** The email, once, for the right code, whose 256 bits cannot be guessed. */
@@ -66,9 +68,10 @@ export function openConsoleSignIn({ issueToken, clock = () => performance.now() 
       app.post('/console/sign-in', { schema }, async (request, reply) => {
         // A stranger does not use up the code.
         const email = isLocal(request) ? redeem(request.body.code) : undefined
-        const token = email === undefined ? undefined : await issueToken(email)
-        if (token === undefined) throw new HttpError('unauthenticated', refusal)
-        request.log.info('signed in with the code of the first start')
+        const issued = email === undefined ? undefined : await issueToken(email)
+        if (issued === undefined) throw new HttpError('unauthenticated', refusal)
+        const { user, token } = issued
+        await note({ user, address: clientAddressOf(request), request: request.id }, 'user.sign-in-by-code', [user])
         return reply.code(201).header('cache-control', 'no-store').send({ token })
       })
     },

@@ -12,7 +12,7 @@ import { openAuthorization } from './access/authorization.ts'
 import { openFailedAttempts } from './access/failed-attempts.ts'
 import { openAccessChanges } from './access-changes.ts'
 import { auditRoutes } from './audit/routes.ts'
-import { openAuditLog } from './audit/store.ts'
+import { type AuditAction, openAuditLog } from './audit/store.ts'
 import { openExternalKeys, openFailedFetches } from './bootstrap/external-keys.ts'
 import { bootstrapRoutes } from './bootstrap/routes.ts'
 import { openBootstrapConfigs, openBootstrapSecrets } from './bootstrap/store.ts'
@@ -93,8 +93,14 @@ export interface ControlPlane {
   userOf(token: string): Promise<string | undefined>
   /** @throws HttpError as `GET /things/{thing}` for a user who may not view it, and for a thing that is absent */
   demandView(user: string, thing: string): Promise<void>
+  /** Adds a line to the audit log for a route outside this folder. Call it before the act, so that none is without its line. */
+  note(
+    by: { readonly user: string; readonly address: string; readonly request: string },
+    action: AuditAction,
+    objects: readonly string[],
+  ): Promise<void>
   /** A token for the user with this email, recognised by other means than a password; undefined if there is none, or they are disabled. */
-  issueToken(email: string): Promise<string | undefined>
+  issueToken(email: string): Promise<{ readonly user: string; readonly token: string } | undefined>
   /** @throws DatabaseError when the database does not answer */
   check(): Promise<void>
   /** Checks the policy store; undefined if that is the database. @throws HttpError `unavailable` when it does not answer */
@@ -257,9 +263,11 @@ export function prepareControlPlane({
       const exists = (): Promise<boolean> => things.exists(id)
       if (!(await authorization.allows(by, 'read', id)) || !(await exists())) throw await authorization.refusal(by, exists)
     },
+    note: ({ user, ...where }, action, objects) =>
+      writes({ user: toUserId(user), ...where }, async write => write.note(action, objects)),
     async issueToken(email) {
       const known = await users.enabled(email)
-      return known && tokens.issue({ user: known.user, version: known.tokenVersion })
+      return known && { user: known.user, token: await tokens.issue({ user: known.user, version: known.tokenVersion }) }
     },
     check: async () => void (await database.query('SELECT 1')),
     checkPolicies: externalStore && (() => externalStore.check()),

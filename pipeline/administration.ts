@@ -2,6 +2,7 @@
 
 import type { FastifyRequest } from 'fastify'
 import { HttpError } from '../http/errors.ts'
+import { clientAddressOf } from '../http/requests/client-address.ts'
 import type { HttpServer } from '../http/server.ts'
 import { LogUnavailableError } from './log.ts'
 import { SystemicError } from './systemic-error.ts'
@@ -9,15 +10,39 @@ import { SystemicError } from './systemic-error.ts'
 export interface Administration {
   /** Whether the user of this token is an administrator; undefined for a token that is not valid. */
   readonly isAdministrator: (token: string) => Promise<boolean | undefined>
+  /** The user of this token; undefined for an invalid one. */
+  readonly userOf: (token: string) => Promise<string | undefined>
+  /** Adds a line to the audit log. */
+  readonly note: (by: NotedActor, action: NotedAction, objects: readonly string[]) => Promise<void>
   /** True if an error says that the store cannot answer now. */
   readonly isStoreAway: (error: unknown) => boolean
 }
+
+/** Who does something, for the audit log. */
+export interface NotedActor {
+  readonly user: string
+  readonly address: string
+  /** The id of the request. */
+  readonly request: string
+}
+
+/** What routes outside the control plane do that the audit log has. */
+export type NotedAction =
+  | 'dead-letters.replay'
+  | 'dead-letters.drop'
+  | 'user.sign-in-by-code'
+  | 'demo.load'
+  | 'demo.writer-kill'
+  | 'demo.store-cut'
+  | 'demo.poison'
 
 export interface AdministratorRoute {
   /** 401 without a valid token. */
   readonly onRequest: (request: FastifyRequest) => Promise<void>
   /** 403 for anyone except an administrator; runs after the shape of the request was checked. */
   readonly demand: (request: FastifyRequest) => Promise<void>
+  /** Adds a line to the audit log. Call it before the act, so that none is without its line; if it throws, nothing may be done. */
+  readonly note: (request: FastifyRequest, action: NotedAction, objects?: readonly string[]) => Promise<void>
   /** Runs the work of a route; errors that a person can fix, and transient ones, are answered with their message. */
   readonly failures: <Result>(work: () => Promise<Result>) => Promise<Result>
 }
@@ -25,11 +50,11 @@ export interface AdministratorRoute {
 const decorator = 'administrator'
 
 /** Call it once in the plugin whose routes use it. */
-export function administratorRoute(app: HttpServer, { isAdministrator, isStoreAway }: Administration): AdministratorRoute {
+export function administratorRoute(app: HttpServer, { isAdministrator, userOf, note, isStoreAway }: Administration): AdministratorRoute {
   app.decorateRequest(decorator, null)
   return {
     async onRequest(request) {
-      const [, token] = /^bearer +([^\s,]+) *$/i.exec(request.headers.authorization ?? '') ?? []
+      const token = tokenOf(request)
       const is = token === undefined ? undefined : await isAdministrator(token)
       if (is === undefined)
         throw new HttpError('unauthenticated', 'an administrator token is required: send it as Authorization: Bearer <token>')
@@ -37,6 +62,11 @@ export function administratorRoute(app: HttpServer, { isAdministrator, isStoreAw
     },
     async demand(request) {
       if (!request.getDecorator<boolean>(decorator)) throw new HttpError('forbidden')
+    },
+    async note(request, action, objects = []) {
+      const user = await userOf(tokenOf(request)!)
+      if (user === undefined) throw new HttpError('unauthenticated')
+      await note({ user, address: clientAddressOf(request), request: request.id }, action, objects)
     },
     async failures(work) {
       try {
@@ -51,4 +81,8 @@ export function administratorRoute(app: HttpServer, { isAdministrator, isStoreAw
       }
     },
   }
+}
+
+function tokenOf(request: FastifyRequest): string | undefined {
+  return /^bearer +([^\s,]+) *$/i.exec(request.headers.authorization ?? '')?.[1]
 }

@@ -30,7 +30,8 @@ const entrySchema = Type.Object(
     ),
     action,
     objects: Type.Array(Type.String(), {
-      description: 'What was changed: ids, or `users`, `authorities` and `*` of a policy.',
+      description:
+        'What was changed: ids, or `users`, `authorities` and `*` of a policy. Of dead letters what was selected: their ids or how many there are, the rule, the channel, or `*` for all.',
       examples: [[exampleIds.thing]],
     }),
     relations: Type.Array(Type.String(), { description: 'Relations that were added or removed; otherwise empty.', examples: [['read']] }),

@@ -33,6 +33,9 @@ export const auditActions = [
     'mapping.delete',
   ] as const),
   ...(['policy.add', 'policy.remove', 'policy.repair', 'secrets.rotate'] as const),
+  // Of routes outside the control plane, by `ControlPlane.note`.
+  ...(['dead-letters.replay', 'dead-letters.drop', 'user.sign-in-by-code'] as const),
+  ...(['demo.load', 'demo.writer-kill', 'demo.store-cut', 'demo.poison'] as const),
 ] as const
 export type AuditAction = (typeof auditActions)[number]
 
@@ -51,7 +54,7 @@ export interface AuditEntry {
   readonly at: string
   readonly actor: Actor
   readonly action: AuditAction
-  /** What was changed, in the order of the request: ids, `users`, `authorities`, `*`. */
+  /** What was changed, in the order of the request: ids, `users`, `authorities`, `*`; of dead letters the selection. */
   readonly objects: readonly string[]
   /** What was added or removed. */
   readonly relations: readonly string[]

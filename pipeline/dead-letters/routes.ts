@@ -139,7 +139,7 @@ export function deadLetterRoutes(
   administration: Administration,
 ): (app: HttpServer) => Promise<void> {
   return async app => {
-    const { onRequest, demand, failures } = administratorRoute(app, administration)
+    const { onRequest, demand, failures, note } = administratorRoute(app, administration)
     const common = { tags: ['administration'], security: [{ user: [] }] }
     const refusals = errorAnswers('unauthenticated', 'forbidden', 'conflict')
 
@@ -224,7 +224,12 @@ export function deadLetterRoutes(
         const { dry_run: dryRun = false, ...filter } = request.body
         const selected = filterOf(filter)
         await demand(request)
-        return reply.code(202).send(await failures(async () => job.start(selected, { dryRun })))
+        const status = await failures(async () => {
+          // While another one runs, it is refused.
+          if (!dryRun && job.status().state !== 'running') await note(request, 'dead-letters.replay', objectsOf(selected))
+          return job.start(selected, { dryRun })
+        })
+        return reply.code(202).send(status)
       },
     })
 
@@ -254,9 +259,10 @@ export function deadLetterRoutes(
       handler: async request => {
         const filter = filterOf(request.body)
         await demand(request)
-        const report = await failures(() => deadLetters.drop(filter))
-        request.log.info({ letters: report.dropped }, 'dead letters dropped')
-        return report
+        return failures(async () => {
+          await note(request, 'dead-letters.drop', objectsOf(filter))
+          return deadLetters.drop(filter)
+        })
       },
     })
   }
@@ -271,6 +277,18 @@ function filterOf({ all, ...filter }: DeadLetterFilter): DeadLetterFilter {
     throw new HttpError('malformed_request', 'all selects every open dead letter: give it alone, or only ids, rule and channel')
   }
   return filter
+}
+
+/** A line of the audit log has so many ids, or their number. */
+const notedIdsMax = 10
+/** The index of the audit log takes no longer texts than 2,700 bytes. */
+const notedCharactersMax = 500
+
+/** What was selected, for the audit log. */
+function objectsOf({ ids = [], rule, channel }: DeadLetterFilter): string[] {
+  const noted = ids.length > notedIdsMax ? [`${ids.length} ids`] : ids
+  const objects = [...noted, rule, channel].filter(object => object !== undefined)
+  return objects.length === 0 ? ['*'] : objects.map(object => object.slice(0, notedCharactersMax))
 }
 
 async function* linesOf(first: IteratorResult<DeadLetterSummary>, rest: AsyncIterable<DeadLetterSummary>): AsyncGenerator<string> {

@@ -3,6 +3,7 @@
 import type { Logger } from '../../config/logger.ts'
 import { type Database, DatabaseError } from '../../database/database.ts'
 import type { HttpServer } from '../../http/server.ts'
+import type { Administration } from '../../pipeline/administration.ts'
 import { auditRoutes } from '../../pipeline/audit/routes.ts'
 import { trace } from '../../pipeline/audit/trace.ts'
 import { verify } from '../../pipeline/audit/verify.ts'
@@ -19,7 +20,7 @@ import { openAudit } from '../../sinks/postgres/audit.ts'
 import type { SinkOptions } from '../../sinks/postgres/options.ts'
 import { openReplaySink } from '../../sinks/postgres/sink.ts'
 
-export interface AdministrationParts {
+export interface AdministrationParts extends Omit<Administration, 'isStoreAway'> {
   readonly log: EmbeddedLog
   readonly deadLetters: EmbeddedLog
   readonly database: Database
@@ -28,7 +29,6 @@ export interface AdministrationParts {
   readonly writerName: string
   readonly transformer: WriterParts<unknown>['transformer']
   readonly options: Pick<WriterParts<unknown>['options'], 'message' | 'subscriber'> & { readonly store: SinkOptions }
-  readonly isAdministrator: (token: string) => Promise<boolean | undefined>
   readonly logger: Logger
 }
 
@@ -40,7 +40,7 @@ export interface AdministrationRoutes {
 }
 
 export function openAdministration(parts: AdministrationParts): AdministrationRoutes {
-  const { log, database, writer, writerName, transformer, options, isAdministrator, logger } = parts
+  const { log, database, writer, writerName, transformer, options, isAdministrator, userOf, note, logger } = parts
   const reader = openEmbeddedTopicReader(log, 'dead-letter')
   const deadLettersReader = openEmbeddedTopicReader(parts.deadLetters)
   const deadLetters = openDeadLetterQueue({ reader: deadLettersReader, log: parts.deadLetters })
@@ -56,7 +56,12 @@ export function openAdministration(parts: AdministrationParts): AdministrationRo
     writer: writerName,
   }
   const job = openReplayJob((filter, replayOptions) => replay(replayParts, filter, replayOptions), logger)
-  const administration = { isAdministrator, isStoreAway: (error: unknown) => error instanceof DatabaseError && error.transient }
+  const administration = {
+    isAdministrator,
+    userOf,
+    note,
+    isStoreAway: (error: unknown) => error instanceof DatabaseError && error.transient,
+  }
   const trouble = (): string | undefined =>
     writer.state() === 'running' ? undefined : (writer.failure()?.message ?? `the writer is ${writer.state()}`)
 

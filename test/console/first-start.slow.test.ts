@@ -41,6 +41,8 @@ test('the link of the first start signs the administrator in, once', async () =>
     expect(headers.get('cache-control')).toBe('no-store')
     const authorization = `Bearer ${String(json!['token'])}`
     await expectStatus(call(url, 'GET', '/admin/verify', { authorization }), 200)
+    const audit = await expectStatus(call(url, 'GET', '/audit?action=user.sign-in-by-code', { authorization }), 200)
+    expect(audit.json!['entries']).toEqual([expect.objectContaining({ request_id: headers.get('x-request-id') })])
     await expectStatus(redeem(url, code), 401)
   })
   const printed = await onTerminal(folder.path, async (url, printed) => {

@@ -42,6 +42,8 @@ beforeEach(async () => {
       writer: () => 'running',
       isAdministrator: async token => administrators.has(token),
       isStoreAway: () => false,
+      userOf: async token => token,
+      note: async () => undefined,
       logger: silent,
     }),
   )

@@ -11,10 +11,16 @@ let app: HttpServer
 let url: string
 let signIn: ConsoleSignIn
 let users: Set<string>
+let noted: unknown[]
 beforeEach(async () => {
   nowMs = 0
   users = new Set(['chief@sluice.example'])
-  signIn = openConsoleSignIn({ clock: () => nowMs, issueToken: async email => (users.has(email) ? `token of ${email}` : undefined) })
+  noted = []
+  signIn = openConsoleSignIn({
+    clock: () => nowMs,
+    issueToken: async email => (users.has(email) ? { user: email, token: `token of ${email}` } : undefined),
+    note: async (...line) => void noted.push(line),
+  })
   app = createServer({ logger: pino({ level: 'silent' }), trustedProxies: ['127.0.0.1'] })
   app.register(signIn.routes)
   await app.listen({ port: 0, host: '127.0.0.1' })
@@ -43,6 +49,8 @@ test('the code gets a token of the administrator, once', async () => {
   expect(code).toMatch(/^[\w-]{43}$/)
   expect(await redeem(code)).toEqual({ status: 201, body: { token: 'token of chief@sluice.example' } })
   expect(await redeem(code)).toEqual(refused)
+  const by = { user: 'chief@sluice.example', address: '127.0.0.1', request: expect.any(String) as string }
+  expect(noted).toEqual([[by, 'user.sign-in-by-code', [by.user]]])
 })
 
 test('the code is void after five minutes', async () => {

@@ -24,6 +24,7 @@ test.each([
   'run `sluice up` first',
   'SVC_HTTP_PORT=9000 sluice config print up',
   'sluice logs relational',
+  "request.log.info('done')",
 ])('%j is found', text => {
   expect(found(`first\n${text}\n`)).toEqual([expect.stringMatching(/^sinks\/sink\.ts:2: ".+" (is|names|promises|cites|speaks)/)])
 })

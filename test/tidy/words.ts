@@ -22,6 +22,10 @@ const banned: readonly { readonly pattern: RegExp; readonly why: string }[] = [
     pattern: /https?:\/\/[^\s'"`]*\bregistry\b|\bregistry\.npmjs|\bverdaccio\b|\bartifactory\b|\bjfrog\b/i,
     why: 'is the host of a registry: npm knows its own',
   },
+  {
+    pattern: /\b(request|reply)\.log\.(trace|debug|info)\b/,
+    why: 'is silent, as the server logs from warn on: use the logger of the process',
+  },
 ]
 
 /** The command as typed in the project's folder. Tests may run where another `sluice` is the command. */

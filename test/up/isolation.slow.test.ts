@@ -1,4 +1,5 @@
-// No caller reads, publishes or administers without permission: every route of a running platform with every kind of caller; and no secret leaks.
+// No caller reads, publishes or administers without permission: every route of a running platform with every kind of caller. The audit log has what
+// they changed, and no secret leaks.
 
 import { randomUUID } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
@@ -6,6 +7,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { parseMasterKeys } from '../../config/secrets.ts'
 import { openEmbedded } from '../../database/embedded/embedded.ts'
+import { makeCsr } from '../control-plane/certificates/openssl.ts'
 import { type Asker, openAsker } from '../control-plane/isolation/asker.ts'
 import { ask, askAll, asked, type Snapshot, seenOf } from '../control-plane/isolation/matrix.ts'
 import { nameOf, statusFor } from '../control-plane/isolation/row.ts'
@@ -14,7 +16,7 @@ import { askWithHiddenSecrets, formsOf, leaksOf } from '../control-plane/isolati
 import { openWorld, type Site, type Thing, type World } from '../control-plane/isolation/world.ts'
 import { absentId } from '../control-plane/platform.ts'
 import { consoleRows, messageRows, openRows, type Published, toolRows, undescribedRows } from './isolation-rows.ts'
-import { expectStatus } from './operator.ts'
+import { type Answer, expectStatus } from './operator.ts'
 import { administrator, type Platform, startedFolder, startPlatform } from './platform.ts'
 
 const environment = {
@@ -27,6 +29,15 @@ const environment = {
 const published = new Map<string, Published>()
 const ownRows = inOrder([...messageRows, ...toolRows(({ channel }) => published.get(channel)!), ...openRows, ...consoleRows])
 const rows = [...ownRows, ...undescribedRows].map(row => ({ name: nameOf(row), row }))
+
+/** Routes that leave no line in the audit log, and why. */
+const untraced: Readonly<Record<string, string>> = {
+  'POST /tokens': 'signs a token, and stores nothing',
+  'POST /things/search': 'searches',
+  'POST /channels/{channel}/messages': 'the log and the store have each message, with its publisher',
+  'POST /channels/{channel}/messages/{subtopic}': 'the same',
+  'POST /console/sign-in': 'only a terminal gets its code: console/first-start.slow.test.ts looks for the line',
+}
 
 describe('a running platform', () => {
   let folder: Awaited<ReturnType<typeof startedFolder>>
@@ -84,12 +95,27 @@ describe('a running platform', () => {
     return { messages: String(partitions.reduce((sum, { checked, in_flight: inFlight }) => sum + checked.to + inFlight, 0)) }
   }
 
-  test('every route has a row, and every row a route', async () => {
+  async function describedRoutes(): Promise<string[]> {
     const { json } = await asker.call('GET', '/openapi.json')
-    const routes = Object.entries(json!['paths'] as object).flatMap(([path, methods]) =>
-      Object.keys(methods as object).map(method => `${method.toUpperCase()} ${path}`),
-    )
-    expect([...new Set([...controlPlaneRows, ...ownRows].map(({ route }) => route))].sort()).toEqual(routes.sort())
+    return Object.entries(json!['paths'] as object)
+      .flatMap(([path, methods]) => Object.keys(methods as object).map(method => `${method.toUpperCase()} ${path}`))
+      .sort()
+  }
+
+  /** The whole audit log. */
+  async function auditPages(): Promise<Answer[]> {
+    const pages: Answer[] = []
+    for (let offset = 0, total = 1; offset < total; offset += 100) {
+      const authorization = world.users.administrator.token
+      const page = await expectStatus(asker.call('GET', `/audit?limit=100&offset=${offset}`, { authorization }), 200)
+      total = page.json!['total'] as number
+      pages.push(page)
+    }
+    return pages
+  }
+
+  test('every route has a row, and every row a route', async () => {
+    expect([...new Set([...controlPlaneRows, ...ownRows].map(({ route }) => route))].sort()).toEqual(await describedRoutes())
   })
 
   describe('each caller is answered according to their rights, and a refused request changes nothing', () => {
@@ -113,41 +139,69 @@ describe('a running platform', () => {
     }
   })
 
-  test('no secret is in the log, in a refusal, in the metrics or in the audit log after all requests', async () => {
-    const changing = controlPlaneRows.filter(row => row.changes === 'site')
-    const sites = new Map(await Promise.all(changing.map(async row => [row, await world.freshSite()] as const)))
-    for (const row of controlPlaneRows) {
-      const caller = row.allowed.includes('owner') ? 'owner' : 'administrator'
-      const site = sites.get(row) ?? world.site
-      await row.prepare?.({ world, site, caller })
-      await expectStatus(ask(world, row, caller, row.request({ world, site, caller })), statusFor(row, caller))
-      for (const other of ['stranger', 'anonymous', 'garbage', 'connectedThing'] as const)
-        await ask(world, row, other, row.request({ world, site: world.site, caller: other }))
-    }
-    await askWithHiddenSecrets(asker)
-    const metrics = (await asker.call('GET', '/metrics')).text
-    let audit = ''
-    const authorization = world.users.administrator.token
-    for (let offset = 0, total = 1; offset < total; offset += 100) {
-      const page = await asker.call('GET', `/audit?limit=100&offset=${offset}`, { authorization })
-      total = page.json!['total'] as number
-      audit += page.text
-    }
-    // The rows of the console have cut the store: a stop would wait for it.
-    const isWriterRunning = async (): Promise<void> =>
-      expect((await asker.call('GET', '/console/demo', { authorization })).json).toMatchObject({ writer: 'running' })
-    await vi.waitFor(isWriterRunning, { timeout: 120_000 })
-    expect(await platform.stop()).toBe(0)
-    const texts = {
-      log: platform.printed(),
-      refusals: asker.refusals.join('\n'),
-      metrics,
-      audit,
-      'audit table': await auditTable(folder.path),
-    }
-    expect(platform.printed()).toMatch(/"level":"debug"/)
-    expect(leaksOf(texts, [...asker.secrets, ...formsOf(masterKey)])).toEqual([])
+  describe('after all requests', () => {
+    let pages: Answer[]
+    beforeAll(async () => {
+      const changing = controlPlaneRows.filter(row => row.changes === 'site')
+      const sites = new Map(await Promise.all(changing.map(async row => [row, await world.freshSite()] as const)))
+      for (const row of controlPlaneRows) {
+        const caller = row.allowed.includes('owner') ? 'owner' : 'administrator'
+        const site = sites.get(row) ?? world.site
+        await row.prepare?.({ world, site, caller })
+        await expectStatus(ask(world, row, caller, row.request({ world, site, caller })), statusFor(row, caller))
+        for (const other of ['stranger', 'anonymous', 'garbage', 'connectedThing'] as const)
+          await ask(world, row, other, row.request({ world, site: world.site, caller: other }))
+      }
+      await askAsDevice()
+      await askWithHiddenSecrets(asker)
+      pages = await auditPages()
+    })
+
+    test('every route that changes something has left a line in the audit log, with its request', async () => {
+      const lines = pages.flatMap(({ json }) => json!['entries'] as { request_id?: string; user_id?: string }[])
+      const users = new Map(lines.map(({ request_id: request, user_id: user }) => [request, user] as const))
+      const requestsOf = (route: string): string[] => [...(asked.succeeded.get(route) ?? [])]
+      const changing = (await describedRoutes()).filter(route => /^(POST|PUT|PATCH|DELETE) /.test(route))
+      expect(changing.filter(route => !requestsOf(route).some(request => users.has(request)))).toEqual(Object.keys(untraced).sort())
+      const { id } = world.users.administrator
+      for (const route of changing.filter(route => /^POST \/(admin|console\/demo)\//.test(route)))
+        expect([route, new Set(requestsOf(route).map(request => users.get(request)))]).toEqual([route, new Set([id])])
+    })
+
+    test('no secret is in the log, in a refusal, in the metrics or in the audit log', async () => {
+      const metrics = (await asker.call('GET', '/metrics')).text
+      const authorization = world.users.administrator.token
+      // The rows of the console have cut the store: a stop would wait for it.
+      const isWriterRunning = async (): Promise<void> =>
+        expect((await asker.call('GET', '/console/demo', { authorization })).json).toMatchObject({ writer: 'running' })
+      await vi.waitFor(isWriterRunning, { timeout: 120_000 })
+      expect(await platform.stop()).toBe(0)
+      const texts = {
+        log: platform.printed(),
+        refusals: asker.refusals.join('\n'),
+        metrics,
+        audit: pages.map(({ text }) => text).join('\n'),
+        'audit table': await auditTable(folder.path),
+      }
+      expect(platform.printed()).toMatch(/"level":"debug"/)
+      expect(leaksOf(texts, [...asker.secrets, ...formsOf(masterKey)])).toEqual([])
+    })
   })
+
+  /** What a device changes with its external key, which no caller of the rows has. */
+  async function askAsDevice(): Promise<void> {
+    const { thing, device } = await world.freshSite()
+    const owner = { authorization: world.users.owner.token, body: { client_key: 'a private key' } }
+    await expectStatus(asker.call('PATCH', `/things/configs/certs/${thing.id}`, owner), 200)
+    const path = `/things/bootstrap/${device.id}`
+    const authorization = `Thing ${device.key}`
+    await expectStatus(asker.call('GET', path, { authorization }), 200)
+    const ack = await expectStatus(asker.call('POST', `${path}/ack`, { authorization }), 204)
+    const body = { csr: (await makeCsr('/')).csr }
+    const csr = await expectStatus(asker.call('POST', `${path}/csr`, { authorization, body }), 201)
+    for (const [what, { headers }] of Object.entries({ ack, csr }))
+      asked.succeeded.set(`POST /things/bootstrap/{external_id}/${what}`, new Set([headers.get('x-request-id')!]))
+  }
 
   test('keys chosen by older clients do not leak, in any form in which they are sent', async () => {
     platform = await startPlatform({ data: folder.path, environment: { ...environment, SVC_COMPATIBILITY: '0.13' } })

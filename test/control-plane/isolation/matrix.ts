@@ -36,8 +36,8 @@ export interface Cell {
 
 const forbidden = 'failed to perform authorization over the entity'
 
-/** How many requests the matrix has sent. */
-export const asked = { cells: 0 }
+/** How many requests the matrix has sent, and the ids of those that succeeded, by route. */
+export const asked = { cells: 0, succeeded: new Map<string, Set<string>>() }
 
 export async function ask(world: World, row: Row, caller: Caller, request: Asked): Promise<Answer> {
   asked.cells++
@@ -53,7 +53,10 @@ export async function ask(world: World, row: Row, caller: Caller, request: Asked
     ...(headers === undefined ? {} : { headers }),
     ...(row.isStream === true ? { isEndless: true } : {}),
   })
-  if (row.endsToken === true && answer.status < 300) await world.renew(userOf(caller)!)
+  if (answer.status >= 300) return answer
+  const succeeded = asked.succeeded.get(row.route) ?? new Set<string>()
+  asked.succeeded.set(row.route, succeeded.add(answer.headers.get('x-request-id')!))
+  if (row.endsToken === true) await world.renew(userOf(caller)!)
   return answer
 }
 

@@ -131,7 +131,7 @@ describePlatform('users', platform => {
     expect((await ask('GET', '/users/profile', undefined, site.owner)).status).toBe(401)
     expect((await ask('GET', '/users/profile', undefined, apiKey)).status).toBe(200)
     expect((await signIn(email, 'correct horse battery')).status).toBe(201)
-    const issued = `Bearer ${(await platform().plane.issueToken(email.toUpperCase()))!}`
+    const issued = `Bearer ${(await platform().plane.issueToken(email.toUpperCase()))!.token}`
     expect((await ask('GET', '/users/profile', undefined, issued)).json).toMatchObject({ id })
     expect(await platform().plane.issueToken('unknown@sluice.example')).toBeUndefined()
   })

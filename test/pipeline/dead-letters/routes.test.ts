@@ -78,8 +78,12 @@ function openJob(): ReplayJob {
   return { ...job, start: (...of) => failing(() => job.start(...of)), status: () => failing(() => job.status()) }
 }
 
+let noted: unknown[]
+let noteFailure: Error | undefined
 beforeEach(() => {
   asked = []
+  noted = []
+  noteFailure = undefined
   failure = undefined
   deadLettersMany = 0
   failsAt = undefined
@@ -90,6 +94,11 @@ beforeEach(() => {
   const administration = {
     isAdministrator: async (token: string) => ({ chief: true, user: false })[token],
     isStoreAway: (error: unknown) => error instanceof StoreAwayError,
+    userOf: async (token: string) => `id of ${token}`,
+    note: async ({ user, request }: { user: string; request: string }, action: string, objects: readonly string[]) => {
+      if (noteFailure !== undefined) throw noteFailure
+      noted.push([user, request, action, objects])
+    },
   }
   app.register(deadLetterRoutes(deadLetters, openJob(), administration))
   const verified = { topic: 'messages', writer: 'w', log: 1, contents: false, partitions: [], holds: true }
@@ -250,4 +259,42 @@ test('only one verification runs at a time', async () => {
   resolve()
   expect(await first).toMatchObject({ status: 200, json: { holds: true, partitions: [] } })
   expect((await ask('GET', '/admin/verify')).status).toBe(200)
+})
+
+describe.each(['replay', 'drop'])('the audit log has who wanted a %s', action => {
+  const url = `/admin/dead-letters/${action}`
+
+  test('before it happens, with the request', async () => {
+    const { headers } = await ask('POST', url, { body: { all: true } })
+    expect(noted).toEqual([['id of chief', headers['x-request-id'], `dead-letters.${action}`, ['*']]])
+    asked = []
+    noteFailure = new StoreAwayError('no server')
+    expect((await ask('POST', url, { body: { all: true } })).status).toBe(503)
+    expect(asked).toEqual([])
+  })
+
+  test('not of one that is refused', async () => {
+    await ask('POST', url, { token: 'user', body: { all: true } })
+    await ask('POST', url, { body: { all: true, unknown: true } })
+    await ask('POST', url, { body: {} })
+    expect(noted).toEqual([])
+  })
+
+  test.each([
+    [{ ids: ['1-0-2', '0-3'] }, ['1-0-2', '0-3']],
+    [{ ids: Array.from({ length: 1000 }, (_, at) => `1-0-${at}`), rule: 'one-value' }, ['1000 ids', 'one-value']],
+    [{ channel: 'c'.repeat(2048) }, ['c'.repeat(500)]],
+  ])('with the selection, shortened: case %#', async (body, objects) => {
+    await ask('POST', url, { body })
+    expect(noted).toEqual([['id of chief', expect.any(String), `dead-letters.${action}`, objects]])
+  })
+})
+
+test('the audit log has neither a dry run nor a replay that another one keeps from starting', async () => {
+  const replay = async (body: object) => (await ask('POST', '/admin/dead-letters/replay', { body })).status
+  expect([await replay({ all: true, dry_run: true }), noted]).toEqual([202, []])
+  const { promise, resolve } = Promise.withResolvers<void>()
+  replaying = promise
+  expect([await replay({ all: true }), await replay({ all: true }), noted.length]).toEqual([202, 409, 1])
+  resolve()
 })
