@@ -15,11 +15,11 @@ export class ApiError extends Error {
 }
 
 /**
- * `body` is sent as JSON.
+ * `body` is sent as JSON; with `checksPassword` a 401 may be about a password in it.
  *
  * @typedef {{
  *   body?: unknown, query?: Readonly<Record<string, string | number | boolean | undefined>>, headers?: Record<string, string>,
- *   signal?: AbortSignal | undefined, withoutToken?: boolean,
+ *   signal?: AbortSignal | undefined, withoutToken?: boolean, checksPassword?: boolean,
  * }} RequestOptions
  */
 
@@ -30,7 +30,11 @@ export class ApiError extends Error {
  * @returns {Promise<Response>} a success
  * @throws {ApiError}
  */
-export async function send(method, path, { body, query = {}, headers = {}, signal, withoutToken = false } = {}) {
+export async function send(
+  method,
+  path,
+  { body, query = {}, headers = {}, signal, withoutToken = false, checksPassword = false } = {},
+) {
   const token = withoutToken ? undefined : session.value.token
   const search = new URLSearchParams()
   for (const [name, value] of Object.entries(query)) if (value !== undefined) search.set(name, String(value))
@@ -49,8 +53,10 @@ export async function send(method, path, { body, query = {}, headers = {}, signa
   })
   if (response.ok) return response
   const problem = await response.json().catch(() => undefined)
+  const isOfPassword = checksPassword && !response.headers.get('www-authenticate')?.includes('invalid_token')
   // The token ended or was revoked: the next view is the sign-in, which says so.
-  if (response.status === 401 && token !== undefined && token === session.value.token) session.end('Your session ended: sign in again.')
+  if (response.status === 401 && !isOfPassword && token !== undefined && token === session.value.token)
+    session.end('Your session ended: sign in again.')
   const message = problem?.detail ?? problem?.error ?? `The server answered ${response.status}.`
   throw new ApiError(response.status, problem?.code ?? 'unknown', message, problem)
 }

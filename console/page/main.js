@@ -12,6 +12,7 @@ import { Entities } from './views/entity.js'
 import { Explorer } from './views/explorer.js'
 import { Live } from './views/live.js'
 import { Overview } from './views/overview.js'
+import { ChangePassword } from './views/password.js'
 import { SignIn } from './views/sign-in.js'
 
 /** @typedef {import('./session.js').Home} Home */
@@ -71,6 +72,7 @@ function SignedIn({ home, who, route }) {
   const isServed = (/** @type {View} */ { needs }) => home.services.some(service => service.startsWith(needs))
   const isAllowed = (/** @type {View} */ { needs }) => needs !== 'writer' || who.isAdministrator
   const offered = views.filter(view => isServed(view) && isAllowed(view) && (view.link === undefined || view.link in home.links))
+  const [isChangingPassword, setChangingPassword] = useState(false)
   const [path = offered[0]?.path, ...rest] = route
   const current = offered.find(view => view.path === path)
   const isFirst = useRef(true)
@@ -91,7 +93,11 @@ function SignedIn({ home, who, route }) {
       <nav class="row" aria-label="Views">
         ${offered.map(({ path, title }) => html`<a href=${`#/${path}`} aria-current=${current?.path === path ? 'page' : undefined}>${title}</a>`)}
       </nav>
-      ${who.user && html`<span>${who.user.email} <${Copy} text=${who.user.id} label="Copy your id" /></span>`}
+      ${
+        who.user &&
+        html`<span>${who.user.email} <${Copy} text=${who.user.id} label="Copy your id" /></span>
+          <button type="button" onClick=${() => setChangingPassword(true)}>Change password</button>`
+      }
       <button type="button" onClick=${() => session.endEverywhere()}>Sign out</button>
     </header>
     <main id="content" tabindex="-1">
@@ -103,7 +109,8 @@ function SignedIn({ home, who, route }) {
           : html`<p>There is no such page for you here.</p>`
       }
     </main>
-    <footer class="quiet">Sluice ${home.version} · <a href="docs">API</a> · <a href="health">health</a></footer>`
+    <footer class="quiet">Sluice ${home.version} · <a href="docs">API</a> · <a href="health">health</a></footer>
+    ${isChangingPassword && html`<${ChangePassword} onClose=${() => setChangingPassword(false)} />`}`
 }
 
 /** @param {{ loaded: ReturnType<typeof useLoaded> }} props */

@@ -39,7 +39,7 @@ export const issueKeySchema = {
   operationId: 'issueKey',
   summary: 'Issue an API key',
   description:
-    'Send it as `Authorization: Bearer <value>` instead of a token. It can do what you can, except issue keys and change passwords. It stays valid after a password change, until it is revoked; while you are disabled it is refused.',
+    'Send it as `Authorization: Bearer <value>` instead of a token. It can do what you can, except issue keys and change passwords. It stays valid after a password change without `revoke_keys`, until it is revoked; while you are disabled it is refused.',
   body: Type.Object(
     {
       name: Type.String({ default: '', description: `At most ${keyNameBytesMax} bytes in UTF-8.`, examples: ['nightly export'] }),

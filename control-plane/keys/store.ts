@@ -4,7 +4,7 @@ import { hash, randomBytes } from 'node:crypto'
 import type { Database, SqlRow } from '../../database/database.ts'
 import { type ApiKeyId, newApiKeyId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../requests/page.ts'
-import type { Caller, Writes } from '../writes.ts'
+import type { Caller, Write, Writes } from '../writes.ts'
 
 export interface ApiKey {
   readonly id: ApiKeyId
@@ -102,6 +102,13 @@ export function openApiKeys(database: Database, writes: Writes): ApiKeys {
       })
     },
   }
+}
+
+/** Revokes all keys of the owner in a write that also ends their grants. */
+export async function revokeAllKeys(write: Write, owner: UserId): Promise<void> {
+  const rows = await write.query<{ id: ApiKeyId }>('DELETE FROM control_plane.api_keys WHERE owner = $1 RETURNING id', [owner])
+  const keys = rows.map(({ id }) => id)
+  if (keys.length > 0) write.note('key.revoke', write.user === owner ? keys : [...keys, owner])
 }
 
 function toApiKey({ id, owner, name, issued_at: issuedAt, expires_at: expiresAt }: KeyRow): ApiKey {

@@ -108,7 +108,9 @@ export function userRoutes(
     const { id, email } = await callerUser(request)
     const recognised = await signIn({ email, password: oldPassword }, clientAddressOf(request))
     const requester = { account: email, address: networkOf(clientAddressOf(request)) }
-    const change = (version: number): Promise<boolean> => users.changePassword(changerOf(request), id, password, version)
+    const revokesKeys = request.query.revoke_keys
+    const change = (ifVersion: number): Promise<boolean> =>
+      users.changePassword(changerOf(request), id, password, { ifVersion, revokesKeys })
     // Fails if another password was set since the old one was checked.
     if (recognised === undefined || !(await passwordQueue.run(requester, () => change(recognised.tokenVersion))))
       throw new HttpError('unauthenticated', 'the old password is wrong')
@@ -126,7 +128,8 @@ export function userRoutes(
       await authorization.demand(caller, 'member', 'authorities')
       demandToken(request)
       const requester = { account: id, address: networkOf(clientAddressOf(request)) }
-      if (!(await passwordQueue.run(requester, () => users.changePassword(changerOf(request), id, request.body.password))))
+      const options = { revokesKeys: request.query.revoke_keys }
+      if (!(await passwordQueue.run(requester, () => users.changePassword(changerOf(request), id, request.body.password, options))))
         throw await refusal(caller, id)
       logChange(request, id, 'password set by an administrator')
       return reply.code(204).send()

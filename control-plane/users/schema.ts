@@ -106,13 +106,19 @@ export const updateUserSchema = {
 }
 
 const password = passwordSchema('another horse battery staple')
+const passwordQuery = Type.Object({
+  revoke_keys: Type.Optional(
+    Type.Boolean({ description: 'true also revokes every API key of the user, in the same step.', examples: [true] }),
+  ),
+})
 
 export const changePasswordSchema = {
   tags: ['users'],
   operationId: 'changePassword',
   summary: 'Change your password',
-  description: 'Ends all your tokens. A wrong old password counts as a failed login.',
+  description: 'Ends all your tokens; API keys stay valid without `revoke_keys`. A wrong old password counts as a failed login.',
   security: tokenRequired,
+  querystring: passwordQuery,
   body: Type.Object(
     { old_password: Type.String({ ...credentialsSchema.properties.password, minLength: 1 }), password },
     { title: 'PasswordChange' },
@@ -127,8 +133,9 @@ export const resetPasswordSchema = {
   ...needsToken,
   operationId: 'resetPassword',
   summary: "Set a user's password",
-  description: 'Only for the administrator. Ends all tokens of the user.',
+  description: 'Only for the administrator. Ends all tokens of the user; API keys stay valid without `revoke_keys`.',
   params,
+  querystring: passwordQuery,
   body: Type.Object({ password }, { title: 'PasswordReset' }),
   response: { 204: emptyAnswer('Set.'), ...errorAnswers(...bodyCodes, ...userCodes, 'too_many_requests') },
 }

@@ -6,6 +6,7 @@ import { parseJsonText } from '../../http/requests/json-body.ts'
 import type { AuditAction } from '../audit/store.ts'
 import type { Metadata } from '../entity.ts'
 import { newUserId, type UserId } from '../ids.ts'
+import { revokeAllKeys } from '../keys/store.ts'
 import { demandOtherAdministrator } from '../policies/administrators.ts'
 import { isDelivered, type PolicyStore } from '../policies/policy-store.ts'
 import { boundedRows, type Page, type PageRequest, pageSql, toPage } from '../requests/page.ts'
@@ -34,10 +35,9 @@ export interface Users {
   /**
    * Also ends every token of the user, and notifies caches of grants.
    *
-   * @param ifVersion changes it only while the user's tokens have this version, which means that the password checked before is still current
    * @returns false if there is no such user, or its version has changed
    */
-  changePassword(by: Actor, user: UserId, password: string, ifVersion?: number): Promise<boolean>
+  changePassword(by: Actor, user: UserId, password: string, options?: PasswordChangeOptions): Promise<boolean>
   tokenVersion(user: UserId): Promise<number | undefined>
   find(user: UserId): Promise<User | undefined>
   /** By email. */
@@ -51,6 +51,13 @@ export interface Users {
    * @throws HttpError `conflict` if no administrator who can sign in would remain
    */
   setDisabled(by: Actor, user: UserId, isDisabled: boolean): Promise<boolean>
+}
+
+export interface PasswordChangeOptions {
+  /** Changes it only while the user's tokens have this version, which means that the password checked before is still current. */
+  readonly ifVersion?: number
+  /** Also revokes every API key of the user. */
+  readonly revokesKeys?: boolean | undefined
 }
 
 export interface User {
@@ -146,13 +153,17 @@ export function openUsers({ database, policies, writes, passwords, versions }: P
 
     enabled: async email => recognised(await byEmail(email)),
 
-    async changePassword(by, user, password, ifVersion) {
+    async changePassword(by, user, password, { ifVersion, revokesKeys = false } = {}) {
       const hash = await passwords.hash(password)
       const sql = `
         UPDATE control_plane.users SET password_hash = $2, token_version = token_version + 1
         WHERE id = $1 AND ($3::int4 IS NULL OR token_version = $3) RETURNING id`
       const action = by.user === user ? 'user.change-password' : 'user.reset-password'
-      return endAccess(by, user, action, write => write.query(sql, [user, hash, ifVersion ?? null]))
+      return endAccess(by, user, action, async write => {
+        const changed = await write.query(sql, [user, hash, ifVersion ?? null])
+        if (changed.length > 0 && revokesKeys) await revokeAllKeys(write, user)
+        return changed
+      })
     },
 
     tokenVersion: user => versions.of(user),

@@ -143,6 +143,7 @@ describeUnlessMissing('the console', missingChromium(), () => {
         await eachView(visitor, (page, hash) => expectAccessible(page, `${hash} at ${width}`))
         for (const [hash, name] of [
           ['#/things', 'Create things'],
+          ['#/things', 'Change password'],
           [`#/things/${site.thing}`, 'Connect channels'],
           [`#/things/${site.thing}`, 'Delete'],
           [`#/dead-letters/${site.letter}`, 'Replay 1'],

@@ -63,6 +63,39 @@ describeUnlessMissing('the console', missingChromium(), () => {
     expect(await page.evaluate('sessionStorage.length')).toBe(0)
   })
 
+  test('changes a password, stays signed in after a wrong one, and deletes the API keys if asked to', async () => {
+    const keeper = { email: 'keeper@sluice.example', password: 'correct horse battery' }
+    await expectStatus(call(platform.url, 'POST', '/users', { body: keeper }), 201)
+    const token = (await expectStatus(call(platform.url, 'POST', '/tokens', { body: keeper }), 201)).json!['token']
+    const issued = await expectStatus(call(platform.url, 'POST', '/keys', { authorization: `Bearer ${String(token)}`, body: {} }), 201)
+    const authorization = `Bearer ${String(issued.json!['value'])}`
+    const statusOfKey = async (): Promise<number> => (await call(platform.url, 'GET', '/users/profile', { authorization })).status
+    await using visitor = await visitAs(keeper)
+    const { page } = visitor
+    const dialog = page.getByRole('dialog')
+    const change = async (old: string, next: string): Promise<void> => {
+      await dialog.getByLabel('Old password').fill(old)
+      await dialog.getByLabel('New password').fill(next)
+      await dialog.getByRole('button', { name: 'Change the password' }).click()
+    }
+
+    await page.getByRole('button', { name: 'Change password' }).click()
+    await dialog.getByText('API keys stay valid').waitFor()
+    await change('wrong horse battery', 'another horse battery')
+    await dialog.getByText('401 unauthenticated').waitFor()
+    await change(keeper.password, 'another horse battery')
+    await page.getByText('Your password is changed').waitFor()
+    expect(await statusOfKey()).toBe(200)
+
+    await visitor.signIn({ ...keeper, password: 'another horse battery' })
+    await page.getByRole('button', { name: 'Change password' }).click()
+    await dialog.getByLabel('Also delete all my API keys').check()
+    await change('another horse battery', 'a third horse battery')
+    await page.getByText('Your password is changed').waitFor()
+    expect(await statusOfKey()).toBe(401)
+    await visitor.signIn({ ...keeper, password: 'a third horse battery' })
+  })
+
   test('shows an administrator what comes in as it happens, and everyone else what is theirs', async () => {
     const site = await makeSite(platform.url)
     await using chief = await visitAs(administrator)

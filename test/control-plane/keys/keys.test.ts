@@ -48,6 +48,40 @@ describePlatform('API keys', platform => {
     expect(recorded).toMatchObject({ total: 1, entries: [{ objects: [id, owner] }] })
   })
 
+  test.each([
+    ['their own', true],
+    ['by the administrator', false],
+  ])('a changed password, %s, leaves keys valid, unless it revokes them in the same step', async (_whose, isOwn) => {
+    const [{ id, email, ...rest }, other] = [await platform().user(), await platform().user()]
+    const keys = [await issue({}, rest.token), await issue({}, rest.token)]
+    const foreign = await issue({}, other.token)
+    const administrator = await platform().administrator()
+    let { password } = rest
+    async function change(next: string, query: string, old = password): Promise<boolean> {
+      const { status } = isOwn
+        ? await ask('PATCH', `/password${query}`, { old_password: old, password: next }, await platform().signIn({ email, password }))
+        : await ask('PUT', `/users/${id}/password${query}`, { password: next }, administrator)
+      if (status < 300) password = next
+      return status < 300
+    }
+    const opened = async (): Promise<boolean[]> => {
+      const statuses: boolean[] = []
+      for (const { value } of [...keys, foreign])
+        statuses.push((await ask('GET', '/users/profile', undefined, `Bearer ${value}`)).status === 200)
+      return statuses
+    }
+
+    const revoking = '?revoke_keys=true'
+    for (const query of ['', '?revoke_keys=false'])
+      expect([await change(`horse battery ${query}`, query), await opened()]).toEqual([true, [true, true, true]])
+    if (isOwn) expect([await change('another horse', revoking, 'wrong horse'), await opened()]).toEqual([false, [true, true, true]])
+    expect([await change('a third horse battery', revoking), await opened()]).toEqual([true, [false, false, true]])
+    const { json } = await ask('GET', `/audit?action=key.revoke&object=${keys[0]!.id}`, undefined, administrator)
+    const [entry, ...more] = json!.entries as { objects: string[] }[]
+    expect([entry!.objects.toSorted(), more]).toEqual([[...keys.map(key => key.id), ...(isOwn ? [] : [id])].toSorted(), []])
+    expect((await ask('GET', '/users/profile', undefined, await platform().signIn({ email, password }))).status).toBe(200)
+  })
+
   test.each<[string, object, number | undefined]>([
     ['nothing', {}, undefined],
     ['a duration of 0', { type: 2, duration: 0 }, undefined],

@@ -72,7 +72,7 @@ describePlatform('password change', platform => {
     const { id, email, password } = await platform().user()
     const { user, tokenVersion } = (await users.recognise({ email, password }))!
     await users.changePassword(itself, user, 'set by the chief')
-    expect(await users.changePassword(itself, user, 'of the thief', tokenVersion)).toBe(false)
+    expect(await users.changePassword(itself, user, 'of the thief', { ifVersion: tokenVersion })).toBe(false)
     expect(await users.recognise({ email, password: 'set by the chief' })).toMatchObject({ user: id })
   })
 
