@@ -139,7 +139,7 @@ export const shareThingSchema = {
   operationId: 'shareThing',
   summary: 'Share a thing',
   description:
-    'Gives users rights on the thing. Needs the relation write; a caller who does not own the thing can give only the rights that they have.',
+    'Gives users rights on the thing; with read they also see its key. Needs the relation write; a caller who does not own the thing can give only the rights that they have.',
   params,
   body: share,
   response: {
@@ -152,8 +152,18 @@ export const unshareThingSchema = {
   ...sharing,
   operationId: 'unshareThing',
   summary: 'Stop sharing a thing',
-  description: 'Removes rights that users were given directly; rights through a group stay, and so do those of the owner.',
+  description:
+    'Removes rights that users were given directly; rights through a group stay, and so do those of the owner. Who could read the thing knows its key, until that is replaced.',
   params,
+  querystring: Type.Object({
+    rotate_key: Type.Optional(
+      Type.Boolean({
+        description:
+          "true also replaces the thing's key, in the same step: the old one is refused at once, and GET /things/{thing} has the new one. Only for the thing's owner.",
+        examples: [true],
+      }),
+    ),
+  }),
   body: share,
   response: {
     204: emptyAnswer('No longer shared.'),

@@ -41,11 +41,13 @@ export function sharingRoutes(app: HttpServer, { things, authentication, authori
     const thing = toThingId(request.params.thing)
     const caller = callerOf(request)
     const { policies } = request.body
+    const { rotate_key: rotatesKey } = request.query
     const users = request.body.user_ids.map(toUserId)
     const owner = await demandShare(caller, thing, policies)
+    if (rotatesKey === true && owner !== caller) throw await authorization.refusal(caller, () => things.exists(thing))
     if (owner !== undefined && users.includes(owner))
       throw new HttpError('conflict', 'the owner of a thing keeps read, write and delete on it: list only other users')
-    await things.unshare(changerOf(request), thing, users, policies)
+    await things.unshare(changerOf(request), thing, users, policies, { rotatesKey })
     return reply.code(204).send()
   })
 }

@@ -47,7 +47,14 @@ export interface Things {
   listConnected(owner: UserId, channel: ChannelId, connected: boolean, page: PageRequest): Promise<Page<Thing>>
   /** Gives the users these relations, all or none. @returns false, with nothing given, if the thing or one of the users is absent */
   share(by: Actor, thing: ThingId, users: readonly UserId[], relations: readonly Relation[]): Promise<boolean>
-  unshare(by: Actor, thing: ThingId, users: readonly UserId[], relations: readonly Relation[]): Promise<void>
+  /** @param options rotatesKey: also replaces the thing's key, as `rotateKey` without a grace period */
+  unshare(
+    by: Actor,
+    thing: ThingId,
+    users: readonly UserId[],
+    relations: readonly Relation[],
+    options?: { readonly rotatesKey?: boolean | undefined },
+  ): Promise<void>
   /** Replaces name and metadata. */
   update(by: Actor, thing: ThingId, to: NewEntity, versions: Versions): Promise<WriteOutcome>
   /**
@@ -177,6 +184,20 @@ export function openThings({ database, policies, writes, thingKeys, certificates
     return outcomeOf(row, () => exists(thing))
   }
 
+  const rotateKey: Things['rotateKey'] = async (by, thing, graceSeconds, versions, requestedKey) => {
+    const { key, ciphertext, lookup } = thingKeys.issue(thing, requestedKey)
+    const values = [thing, ciphertext, lookup, graceSeconds, versions ?? null]
+    const work = async (write: Write): Promise<VersionRow[]> => {
+      // Checked before the rotation, so that the thing's own key counts as in use too.
+      if (requestedKey !== undefined) await refuseInUse(write, [], [requestedKey])
+      const rotated = await write.query<VersionRow>(rotateSql, values)
+      if (requestedKey !== undefined) await refuseInUse(write, [thing], [requestedKey])
+      return rotated
+    }
+    const outcome = await writeThing(by, thing, 'thing.rotate-key', work).catch(refuseUsed)
+    return typeof outcome === 'string' ? outcome : { key, version: outcome.version }
+  }
+
   return {
     async create(by, things, requested = []) {
       const created: Thing[] = []
@@ -243,11 +264,12 @@ export function openThings({ database, policies, writes, thingKeys, certificates
       })
     },
 
-    async unshare(by, thing, users, relations) {
+    async unshare(by, thing, users, relations, { rotatesKey = false } = {}) {
       await writes(by, async write => {
-        await write.query(lockSharedSql, [thing])
+        const isThere = (await write.query(lockSharedSql, [thing])).length > 0
         const removed = await write.policies.remove(thingPolicies(thing, users, relations))
         if (removed.length > 0) write.note('thing.unshare', ...namedBy(thing, removed))
+        if (isThere && rotatesKey) await rotateKey(write, thing, 0, undefined)
       })
     },
 
@@ -270,19 +292,7 @@ export function openThings({ database, policies, writes, thingKeys, certificates
       return outerRevoke === undefined ? certificates.revoking(by, [thing], removeIn) : removeIn(outerRevoke)
     },
 
-    async rotateKey(by, thing, graceSeconds, versions, requestedKey) {
-      const { key, ciphertext, lookup } = thingKeys.issue(thing, requestedKey)
-      const values = [thing, ciphertext, lookup, graceSeconds, versions ?? null]
-      const work = async (write: Write): Promise<VersionRow[]> => {
-        // Checked before the rotation, so that the thing's own key counts as in use too.
-        if (requestedKey !== undefined) await refuseInUse(write, [], [requestedKey])
-        const rotated = await write.query<VersionRow>(rotateSql, values)
-        if (requestedKey !== undefined) await refuseInUse(write, [thing], [requestedKey])
-        return rotated
-      }
-      const outcome = await writeThing(by, thing, 'thing.rotate-key', work).catch(refuseUsed)
-      return typeof outcome === 'string' ? outcome : { key, version: outcome.version }
-    },
+    rotateKey,
   }
 }
 

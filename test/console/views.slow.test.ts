@@ -160,6 +160,11 @@ describeUnlessMissing('the console', missingChromium(), () => {
     await page.getByText('Shared.', { exact: true }).waitFor()
     await button('Stop sharing').click()
     await page.getByText('No longer shared.').waitFor()
+    const shown = await key.innerText()
+    await page.getByLabel('Also replace the key').check()
+    await button('Stop sharing').click()
+    await page.getByText('the device needs its new key').waitFor()
+    await expect.poll(() => key.innerText()).not.toBe(shown)
 
     await page.getByLabel('Tick greenhouse').check()
     await button('Disconnect 1 channel').click()

@@ -19,7 +19,7 @@ export function Entities({ path, route: [id], home }) {
 
 /** @param {{ kind: Kind, id: string, home: import('../session.js').Home }} props */
 function One({ kind, id, home }) {
-  const { value: entity, error } = useLoaded(signal => get(`${kind}/${encodeURIComponent(id)}`, { signal }), [])
+  const { value: entity, error, reload } = useLoaded(signal => get(`${kind}/${encodeURIComponent(id)}`, { signal }), [])
   const [isDeleting, setDeleting] = useState(false)
   const list = html`<p><a href=${`#/${kind}`}>All ${kind}</a></p>`
   if (entity === undefined) return html`${list}<${Problem} error=${error} />`
@@ -36,7 +36,7 @@ function One({ kind, id, home }) {
     </section>
     <div class="cards">
       <${Connections} kind=${kind} entity=${entity} />
-      ${kind === 'things' && html`<${Sharing} path=${`things/${entity.id}/share`} />`}
+      ${kind === 'things' && html`<${Sharing} path=${`things/${entity.id}/share`} onKeyReplaced=${reload} />`}
     </div>
     ${kind === 'things' && html`<${Connectivity} thing=${entity} home=${home} />`}
     ${isDeleting && html`<${Delete} kind=${kind} entities=${new Map([[id, entity]])} onClose=${() => setDeleting(false)} onDone=${leave} />`}`
@@ -80,24 +80,38 @@ function Connections({ kind, entity }) {
 
 const rights = ['read', 'read,write', 'read,write,delete']
 
-/** @param {{ path: string }} props */
-function Sharing({ path }) {
+/** @param {{ path: string, onKeyReplaced: () => void }} props */
+function Sharing({ path, onKeyReplaced }) {
   const [user, setUser] = useState('')
   const [given, setGiven] = useState('read')
+  const [replacesKey, setReplacesKey] = useState(false)
   const [outcome, setOutcome] = useState('')
-  const change = (/** @type {'POST' | 'DELETE'} */ method, /** @type {string} */ done) => async () => {
+  const body = { user_ids: [user.trim()], policies: given.split(',') }
+  const share = async () => {
     setOutcome('')
-    await send(method, path, { body: { user_ids: [user.trim()], policies: given.split(',') } })
-    setOutcome(done)
+    await send('POST', path, { body })
+    setOutcome('Shared.')
+  }
+  const stop = async () => {
+    setOutcome('')
+    await send('DELETE', path, { body, query: replacesKey ? { rotate_key: true } : {} })
+    setOutcome(replacesKey ? 'No longer shared: the device needs its new key.' : 'No longer shared.')
+    if (replacesKey) onKeyReplaced()
   }
   const isDisabled = user.trim() === ''
   return html`<section class="card">
     <h2>Share</h2>
+    <p>Who may read a thing also sees its key, and can publish as the thing even after you stop sharing, until you replace the key.</p>
     <${Field} label="The user's id" hint="They copy it beside their email."><input value=${user} onInput=${onText(setUser)} /><//>
     <${Choice} label="Rights" value=${given} options=${rights} onChange=${setGiven} />
+    <p>
+      <label>
+        <input type="checkbox" checked=${replacesKey} onChange=${() => setReplacesKey(!replacesKey)} /> Also replace the key when I stop sharing
+      </label>
+    </p>
     <p class="row">
-      <${Action} disabled=${isDisabled} action=${change('POST', 'Shared.')}>Share<//>
-      <${Action} disabled=${isDisabled} action=${change('DELETE', 'No longer shared.')}>Stop sharing<//>
+      <${Action} disabled=${isDisabled} action=${share}>Share<//>
+      <${Action} disabled=${isDisabled} action=${stop}>Stop sharing<//>
       <span role="status">${outcome}</span>
     </p>
   </section>`

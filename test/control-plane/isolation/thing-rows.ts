@@ -148,4 +148,18 @@ export const thingRows: readonly Row[] = [
     request: at => ({ ...thing(at), body: { user_ids: [at.world.users.reader.id], policies: ['read'] } }),
     answer: () => '',
   },
+  {
+    ...route,
+    route: 'DELETE /things/{thing}/share',
+    what: 'with the key replaced',
+    allowed: isOwner,
+    status: 204,
+    changes: 'site',
+    request: at => ({
+      ...thing(at),
+      query: { rotate_key: 'true' },
+      body: { user_ids: [at.world.users.writer.id], policies: ['write'] },
+    }),
+    answer: () => '',
+  },
 ]

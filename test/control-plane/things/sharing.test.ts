@@ -76,6 +76,37 @@ describePlatform('sharing', platform => {
     expect((await share('DELETE', thing, [owner.id], ['read'])).status).toBe(409)
   })
 
+  test('who may read a thing sees its key, and its owner can end the share and replace the key in one step', async () => {
+    const thing = await makeThing()
+    await share('POST', thing, [friend.id], ['read', 'write'])
+    const key = (await ask('GET', `/things/${thing}`, undefined, friend)).json!['key'] as string
+    const answerTo = async (secret: string) =>
+      platform().plane.access.authorize({ credential: { scheme: 'Thing', secret }, channel: absentId, action: 'publish' })
+    const end = (right: string, query: string, by = owner): Promise<Answer> =>
+      ask('DELETE', `/things/${thing}/share${query}`, { user_ids: [friend.id], policies: [right] }, by)
+
+    expect((await end('read', '?rotate_key=true', friend)).status).toBe(403)
+    expect(await sees(thing, friend)).toBe(200)
+    for (const query of ['', '?rotate_key=false']) expect((await end('write', query)).status).toBe(204)
+    expect(await answerTo(key)).toMatchObject({ reason: 'forbidden', publisher: thing })
+    const { status, headers } = await end('read', '?rotate_key=true')
+    expect([status, await sees(thing, friend)]).toEqual([204, 403])
+    expect(await answerTo(key)).toEqual({ allowed: false, reason: 'unauthenticated' })
+    const replaced = (await ask('GET', `/things/${thing}`)).json!['key'] as string
+    expect(await answerTo(replaced)).toMatchObject({ reason: 'forbidden', publisher: thing })
+
+    const authorization = await platform().administrator()
+    const { json } = await call(platform().url, 'GET', `/audit?object=${thing}`, { authorization })
+    const lines = json!['entries'] as { action: string; objects: string[]; relations: string[]; request_id: string }[]
+    const shared = lines.find(({ action }) => action === 'thing.share')!
+    expect([shared.objects, shared.relations.toSorted()]).toEqual([
+      [thing, friend.id],
+      ['read', 'write'],
+    ])
+    const ofRequest = lines.filter(({ request_id: request }) => request === headers.get('x-request-id'))
+    expect(ofRequest.map(({ action }) => action).toSorted()).toEqual(['thing.rotate-key', 'thing.unshare'])
+  })
+
   test("with one absent user no rights are given; another owner's thing and an absent one are the same 403", async () => {
     const thing = await makeThing()
     const refused = [
