@@ -46,14 +46,26 @@ export function excerpts(files: readonly SourceFile[]): Finding[] {
 /** Errors that operators search for, with `…` for what differs: each part between must be in the code. */
 const guidesOfErrors = ['docs/guides/operate.md', 'docs/guides/backup-and-restore.md']
 
+/** Every text of several words in the second column of its tables is an error, quoted in the same way. */
+const pageOfLimits = 'docs/limits.md'
+
 export function quotedErrors(files: readonly SourceFile[]): Finding[] {
   const code = files.filter(file => isCode(file) && isProduct(file)).map(({ text }) => text)
-  return files
-    .filter(({ path }) => guidesOfErrors.includes(path))
-    .flatMap(({ path, text }) => {
-      const quoted = [...text.matchAll(/`((?:…|the )[^`]*…[^`]*|…[^`]*)`/g)].map(([, message = '']) => message)
-      return quoted
-        .filter(message => !message.split('…').every(part => code.some(text => text.includes(part.replace(/^[ ,:]+|[ ,:]+$/g, '')))))
-        .map(message => `${path}: the code has no error "${message}"`)
-    })
+  return files.flatMap(file =>
+    quotesIn(file)
+      .filter(message => !message.split('…').every(part => code.some(text => text.includes(part.replace(/^[ ,:]+|[ ,:]+$/g, '')))))
+      .map(message => `${file.path}: the code has no error "${message}"`),
+  )
+}
+
+function quotesIn({ path, text }: SourceFile): string[] {
+  if (path === pageOfLimits) {
+    const cells = text.split('\n').map(line => line.split('|')[2] ?? '')
+    return cells.flatMap(cell => quotesOf(cell, /`([^`]*)`/g)).filter(quote => quote.includes(' '))
+  }
+  return guidesOfErrors.includes(path) ? quotesOf(text, /`((?:…|the )[^`]*…[^`]*|…[^`]*)`/g) : []
+}
+
+function quotesOf(text: string, pattern: RegExp): string[] {
+  return [...text.matchAll(pattern)].map(([, message = '']) => message)
 }
