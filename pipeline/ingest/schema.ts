@@ -87,7 +87,7 @@ export const publishUnderSchema = {
   params: Type.Object({
     channel: channelParameter,
     '*': Type.String({
-      description: 'The subtopic, its parts separated by / or . (at most 16 parts of 128 bytes).',
+      description: 'The subtopic, its parts separated by / or . (at most 16 parts of 128 bytes, and 1,024 bytes in all).',
       examples: ['house.attic.weather'],
     }),
   }),

@@ -114,7 +114,7 @@ function asError(error: unknown): Error {
 
 function tooOld(what: string): SystemicError {
   return new SystemicError(
-    `the brokers return no id for ${what}, so a recreated topic could not be detected: use Kafka 2.8 or later, in KRaft mode`,
+    `the brokers return no id for ${what}, so a recreated topic could not be detected: use Kafka 3.1 or newer, in KRaft mode`,
   )
 }
 
