@@ -15,9 +15,9 @@ export interface Offsets {
   /** Remembers the counts of a range of a log without a number, to add them to the partition's row when there is one. */
   pass(range: Range, counts: MessageCounts): void
   /**
-   * Adds the rows of partitions that the store does not know, with the start of the range as their offset and the counts of what was passed before.
-   * It runs before the batch's transaction and
-   * outside of it, so that a transaction that holds a partition holds a row that others can see. The row is correct with or without the batch.
+   * Adds the rows of partitions that the store does not know, with the start of the range as their offset and the counts of what was
+   * passed before. It runs before the batch's transaction and outside of it, so that a transaction that holds a partition holds a row
+   * that others can see. The row is correct with or without the batch.
    *
    * A row that existed once is added again only after `positions` has found that it is missing. Otherwise a store that was put back to a state before
    * that row would treat everything below the range as stored.
