@@ -235,7 +235,7 @@ if (process.argv[1] !== undefined && fileURLToPath(import.meta.url) === realpath
   try {
     if (Number(process.versions.node.split('.', 1)[0]) < nodeMajorMin) {
       throw new InstallError(
-        `Node ${process.versions.node} is too old: install Node ${nodeMajorMin} or newer (the project brings its own Node 24 then)`,
+        `Node ${process.versions.node} is too old: install Node ${nodeMajorMin} or newer (the project then brings its own, 24 or newer)`,
       )
     }
     if (!Object.hasOwn(settings, kind ?? '')) throw new InstallError('say node bin/install.js production, or development')

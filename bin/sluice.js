@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The launcher behind `npx sluice`: finds Node 24 and runs main.ts with it, or says what to do. Plain JavaScript, since an older Node may start it.
+// The launcher behind `npx sluice`: finds Node 24 or newer and runs main.ts with it, or says what to do. Plain JavaScript, since an older Node may start it.
 //
 // JavaScript cannot exec, so under an older Node the platform is a process of its own. It holds one end of a pipe and this one the
 // other, and it stops when that closes: also where this one gets SIGKILL (bin/launcher.ts).
