@@ -103,6 +103,18 @@ export const hostileMessage: fc.Arbitrary<HostileMessage> = fc.record({
   fillers,
 })
 
+/** Messages of a well-meaning producer, in all parts but one or none. */
+export const almostUsualMessage: fc.Arbitrary<HostileMessage> = fc
+  .tuple(
+    hostileMessage,
+    fc.constantFrom('key', 'value', 'headers', 'none'),
+    fc.constantFrom('[{"n":"t","v":1.5}]', '[{"n":"t","vs":"on"},{"n":"u","vb":true}]', '{"at":1790000001,"id":"d-1","speed":{"kph":88}}'),
+  )
+  .map(([{ fields }, part, value]) => {
+    const usual = { key: 'plant', value, headers: [['at', '1790000001'] as const, ['id', 'd-1'] as const], timestampDelta: 0n }
+    return { fields: part === 'none' ? usual : { ...usual, [part]: fields[part] }, fillers: 0 }
+  })
+
 export function recordOf({ fields, fillers }: HostileMessage): RecordFields {
   return { ...fields, headers: [...Array.from({ length: fillers }, () => ['x', 'y'] as const), ...fields.headers!] }
 }

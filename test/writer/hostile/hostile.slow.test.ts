@@ -2,10 +2,10 @@
 
 import { randomInt } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { isDeep } from '../depth.ts'
-import { describeUnlessMissing } from '../servers/describe-with.ts'
-import { missingKafka } from '../servers/install/kafka.ts'
-import { missingPostgres } from '../servers/install/postgres.ts'
+import { isDeep } from '../../depth.ts'
+import { describeUnlessMissing } from '../../servers/describe-with.ts'
+import { missingKafka } from '../../servers/install/kafka.ts'
+import { missingPostgres } from '../../servers/install/postgres.ts'
 import { hostileRun } from './hostile.ts'
 
 describeUnlessMissing('hostile messages', missingKafka() ?? missingPostgres(), () => {

@@ -3,19 +3,19 @@
 
 import { sample } from 'fast-check'
 import kafkajs from 'kafkajs'
-import type { EnvelopeOptions } from '../../pipeline/envelope/options.ts'
-import { loadClient } from '../../pipeline/kafka/client/load.ts'
-import { connectTo, openAdmin } from '../../pipeline/kafka/connection.ts'
-import { produce } from '../../pipeline/kafka/producer/requests.ts'
-import { describeTopic } from '../../pipeline/kafka/topics.ts'
-import { openRandom } from '../fuzz/random.ts'
-import { hostileLayout, hostileMessage, hostileTimes, recordOf } from '../pipeline/hostile-messages.ts'
-import { connectionTo } from '../pipeline/kafka/consumer/source-parts.ts'
-import { encodeBatch } from '../pipeline/kafka/records/record-batches.ts'
-import { type Environment, runSluice, untilReady } from './process.ts'
-import { openSite, type Site, shortWaits, sumOf } from './site.ts'
-import type { RelationalSite } from './stores/relational.ts'
-import { stopFault } from './verdict.ts'
+import type { EnvelopeOptions } from '../../../pipeline/envelope/options.ts'
+import { loadClient } from '../../../pipeline/kafka/client/load.ts'
+import { connectTo, openAdmin } from '../../../pipeline/kafka/connection.ts'
+import { produce } from '../../../pipeline/kafka/producer/requests.ts'
+import { describeTopic } from '../../../pipeline/kafka/topics.ts'
+import { openRandom } from '../../fuzz/random.ts'
+import { almostUsualMessage, hostileLayout, hostileMessage, hostileTimes, recordOf } from '../../pipeline/hostile-messages.ts'
+import { connectionTo } from '../../pipeline/kafka/consumer/source-parts.ts'
+import { encodeBatch } from '../../pipeline/kafka/records/record-batches.ts'
+import { type Environment, runSluice, untilReady } from '../process.ts'
+import { openSite, type Site, shortWaits, sumOf } from '../site.ts'
+import type { RelationalSite } from '../stores/relational.ts'
+import { stopFault } from '../verdict.ts'
 
 export interface HostilePlan {
   readonly seed: number
@@ -38,7 +38,7 @@ export interface HostileReport {
 const partitions = 3
 const messagesPerBatch = 10
 /** Of `sluice verify`. */
-const verifyFlags: readonly string[] = []
+const verifyFlags: readonly string[] = ['--contents']
 
 export async function hostileRun({ seed, rounds, msMax = Number.POSITIVE_INFINITY, ...plan }: HostilePlan): Promise<HostileReport> {
   const startedMs = performance.now()
@@ -127,10 +127,15 @@ async function send({ kafka, topic }: Site, seed: number, batches: number): Prom
   const admin = await openAdmin(connectionTo(kafka.brokers))
   try {
     const { leaders } = (await describeTopic(admin, topic))!
-    const messages = sample(hostileMessage, { seed, numRuns: batches * messagesPerBatch }).map(recordOf)
+    const kinds = [hostileMessage, almostUsualMessage].map(kind =>
+      sample(kind, { seed, numRuns: batches * messagesPerBatch }).map(recordOf),
+    )
     for (const [number, times] of sample(hostileTimes, { seed, numRuns: batches }).entries()) {
       const partition = number % partitions
-      const bytes = encodeBatch(messages.slice(number * messagesPerBatch, (number + 1) * messagesPerBatch), times)
+      const isUsual = number % 2 === 1
+      const messages = kinds[isUsual ? 1 : 0]!.slice(number * messagesPerBatch, (number + 1) * messagesPerBatch)
+      const now = BigInt(Date.now())
+      const bytes = encodeBatch(messages, isUsual ? { baseTimestamp: now, maxTimestamp: now } : times)
       await produce(client, await connectTo(client, admin, leaders[partition]!), topic, [{ partition, bytes }], 10_000)
     }
   } finally {
