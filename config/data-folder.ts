@@ -9,6 +9,7 @@ import { chmodSync } from 'node:fs'
 import { open, readFile, rename, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { isMainThread } from 'node:worker_threads'
 import { type Static, Type } from 'typebox'
 import { Check } from 'typebox/schema'
 import { DataFolderError, makePrivateFolder } from './private-folder.ts'
@@ -64,6 +65,8 @@ export class DataFolderInUseError extends Error {
 export async function openDataFolder(folder: string): Promise<DataFolder> {
   const path = resolve(folder)
   await makePrivateFolder(path)
+  // SQLite and PGlite create files with modes of their own. The process owns the folder, so its umask may keep all other users out; a thread has none.
+  if (isMainThread) process.umask(0o077)
   const statePath = join(path, 'state.json')
   const lock = await takeLock(path, statePath)
   try {

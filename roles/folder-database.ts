@@ -1,8 +1,9 @@
 // The data folder of `./sluice up`: opens the embedded database, checks it after a power cut and syncs it on close; names the file of the master
 // keys.
 
+import { existsSync } from 'node:fs'
+import { chmod, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isMainThread } from 'node:worker_threads'
 import type { DataFolder } from '../config/data-folder.ts'
 import type { Logger } from '../config/logger.ts'
 import type { ProcessScope } from '../config/run-process.ts'
@@ -21,12 +22,12 @@ export async function openFolderDatabase(
   closeLater: ProcessScope['closeLater'],
 ): Promise<EmbeddedDatabase> {
   const path = join(folder.path, databaseFolder)
-  // PGlite creates files with mode 0666. The process owns the folder, so its umask may keep all other users out; a thread has none of its own.
-  if (isMainThread) process.umask(0o077)
+  const isNew = !existsSync(path)
   const database = await openEmbedded({
     folder: path,
     onUpkeepFailure: error => logger.error({ err: error }, 'database maintenance failed and will be retried'),
   })
+  if (isNew) await keepForOwner(path)
   let whole = folder.lastStop !== 'power-cut'
   closeLater(async () => {
     await database.close()
@@ -43,4 +44,10 @@ export async function openFolderDatabase(
     logger.info('the database is intact; lost messages are stored again from the log')
   }
   return database
+}
+
+/** Those of a new database are unpacked with modes of their own, whatever the umask is. */
+async function keepForOwner(folder: string): Promise<void> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true })
+  await Promise.all(entries.filter(entry => entry.isFile()).map(entry => chmod(join(entry.parentPath, entry.name), 0o600)))
 }
