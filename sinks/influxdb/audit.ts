@@ -179,7 +179,9 @@ const fieldBytes = 100
 /** The time of the first point from a time on; undefined if there is none. */
 async function nextNs(connection: Connection, startNs: bigint | undefined): Promise<bigint | undefined> {
   const from = fluxFrom(connection.bucket, startNs === undefined ? {} : { startNs })
-  const first = `${from}${fluxWhere({ _field: '/position' })} |> group() |> first() |> keep(columns: ["_time"])`
+  // The first of each series, which the storage knows; rows of several series have no order.
+  const ofEach = `${from}${fluxWhere({ _field: '/position' })} |> first() |> keep(columns: ["_time"])`
+  const first = `${ofEach} |> group() |> sort(columns: ["_time"]) |> limit(n: 1)`
   for await (const [row] of connection.query(first)) if (row !== undefined) return nsOf(cell(row, '_time')!)
   return undefined
 }

@@ -112,6 +112,9 @@ export async function openAuditedStore(connection: Connection, options: SinkOpti
       const insert = `INSERT INTO ${connection.table(table)} (${columns.map(column => `"${column}"`).join(', ')})`
       const values = columns.map(column => (column === 'day' ? '2026-03-02' : row[column]))
       await connection.query(`${insert} VALUES (${columns.map(() => '?').join(', ')})`, values)
+      // For `emptyStore`.
+      const note = `INSERT INTO ${connection.table('sluice_channel_days')} (channel, format, day) VALUES (?, ?, ?)`
+      await connection.query(note, [row['channel'], table, '2026-03-02'])
     }
   }
   return {

@@ -50,7 +50,8 @@ async function auditedStore(influx: InfluxAccess): Promise<AuditedStore> {
     // As a replay does.
     remove: async position => void (await remove(position)),
     foreignChanges: {
-      'the nanosecond of a point': { of: 'record', column: 'time', ...moved(1n) },
+      // Not by one, which is the point of the next offset.
+      'nanoseconds of a point': { of: 'record', column: 'time', ...moved(500n) },
       'the day of a point': { of: 'record', column: 'time', ...moved(86_400_000_000_000n) },
       'the microseconds beside the index': { of: 'record', column: 'time', ...integer('/index', 1n) },
       'an index': { of: 'document', column: 'index', ...integer('/index', 1000n) },
