@@ -163,6 +163,7 @@ test('the answer of an error appears once in the document', async () => {
     'forbidden',
     'headers_too_large',
     'malformed_request',
+    'misdirected',
     'unavailable',
   ])
 })

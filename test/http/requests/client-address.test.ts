@@ -1,8 +1,8 @@
 // The client address of a request: forwarded addresses count only from trusted proxies, so that clients cannot choose theirs.
 
 import { expect, test } from 'vitest'
-import { clientAddressOf, networkOf, openClientAddresses } from '../../http/requests/client-address.ts'
-import { startServer } from './test-server.ts'
+import { clientAddressOf, networkOf, openClientAddresses } from '../../../http/requests/client-address.ts'
+import { startServer } from '../test-server.ts'
 
 const proxies = ['10.0.0.0/8', '192.0.2.7', '2001:db8:1::/48']
 

@@ -3,9 +3,9 @@
 import { request } from 'node:http'
 import { json } from 'node:stream/consumers'
 import { expect, onTestFinished, test } from 'vitest'
-import { createLogger } from '../../config/logger.ts'
-import { listen } from '../../http/listen.ts'
-import { createServer } from '../../http/server.ts'
+import { createLogger } from '../../../config/logger.ts'
+import { listen } from '../../../http/listen.ts'
+import { createServer } from '../../../http/server.ts'
 
 /** Listens, and resolves with what a request for a host gets. */
 async function openServer(address: string, hosts: string[] = []) {

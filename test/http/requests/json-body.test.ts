@@ -1,8 +1,8 @@
 // A request's body as JSON: each key is the one that was sent, and text that no store can keep is refused at any depth.
 
 import { expect, test } from 'vitest'
-import type { HttpError } from '../../http/errors.ts'
-import { parseJsonBody, parseJsonText } from '../../http/requests/json-body.ts'
+import type { HttpError } from '../../../http/errors.ts'
+import { parseJsonBody, parseJsonText } from '../../../http/requests/json-body.ts'
 
 const parse = (text: string): unknown => parseJsonBody(Buffer.from(text))
 

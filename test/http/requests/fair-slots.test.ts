@@ -4,12 +4,14 @@ import { EventEmitter, once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import type { HttpError } from '../../http/errors.ts'
-import { type FairSlots, openFairSlots } from '../../http/requests/fair-slots.ts'
+import type { HttpError } from '../../../http/errors.ts'
+import { type FairSlots, openFairSlots } from '../../../http/requests/fair-slots.ts'
 
 const open = (max: number): FairSlots => openFairSlots({ max, what: 'seats' })
 const untilAborted = (signal: AbortSignal): Promise<never> =>
-  new Promise((_resolve, reject) => void signal.addEventListener('abort', () => reject(signal.reason as Error)))
+  new Promise((_resolve, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason as Error))
+  })
 const never = new AbortController().signal
 const names = (count: number): string[] => Array.from({ length: count }, (_, nth) => `greedy ${nth}`)
 
@@ -115,7 +117,7 @@ function openWork(slots: FairSlots) {
         began.push(name)
         return Promise.race([untilAborted(signal), new Promise<void>(resolve => void ends.push(resolve))])
       }),
-    async endAll() {
+    endAll: async () => {
       for (let end = ends.shift(); end !== undefined; end = ends.shift()) {
         end()
         await new Promise(setImmediate)
