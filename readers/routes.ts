@@ -82,12 +82,12 @@ export function readerRoutes({ reader, access, key, options, queriesAtOnce, keys
   /** Requests, until their response ends: each takes memory. */
   const queries = openFairSlots({ max: options.queriesMax, what: 'queries' })
   const exports = openFairSlots({ max: options.exportsMax, what: 'exports' })
-  const turns = openFairSlots({ max: queriesAtOnce, what: 'queries that run at once' })
+  const running = openFairSlots({ max: queriesAtOnce, what: 'queries that run at once' })
 
   /** The same reader, whose queries take turns with those of other accounts. */
   function inTurn(account: string): Omit<Reader, 'check' | 'close'> {
     const run = <Answer>(signal: AbortSignal, ask: (signal: AbortSignal) => Promise<Answer>): Promise<Answer> =>
-      turns.run(account, signal, ask)
+      running.run(account, signal, ask)
     return {
       read: (query, signal) => run(signal, within => reader.read(query, within)),
       count: (filter, max, signal) => run(signal, within => reader.count(filter, max, within)),

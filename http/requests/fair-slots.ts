@@ -51,7 +51,7 @@ interface Account {
 
 interface Slot {
   readonly account: Account
-  readonly takesTurns: boolean
+  readonly isShort: boolean
   readonly displaced: (reason: HttpError) => void
   /** undefined once it is held. */
   admit: (() => void) | undefined
@@ -104,16 +104,16 @@ export function openFairSlots({ max, what }: FairSlotsParts): FairSlots {
     return account.usedMs
   }
 
-  function isFreeFor({ account, takesTurns }: Slot): boolean {
+  function isFreeFor({ account, isShort }: Slot): boolean {
     if (held < keptFrom) return true
-    return held < max && (takesTurns ? usedMsOf(account) < littleMsMax : account.slots.size === 1)
+    return held < max && (isShort ? usedMsOf(account) < littleMsMax : account.slots.size === 1)
   }
 
   function enter(slot: Slot): void {
     const { account, admit } = slot
     held++
     usedMsOf(account)
-    if (slot.takesTurns) account.running++
+    if (slot.isShort) account.running++
     slot.enteredMs = performance.now()
     slot.admit = undefined
     waiting.delete(slot)
@@ -126,7 +126,7 @@ export function openFairSlots({ max, what }: FairSlotsParts): FairSlots {
     if (!waiting.delete(slot)) {
       held--
       usedMsOf(account)
-      if (slot.takesTurns) account.running--
+      if (slot.isShort) account.running--
     }
     if (account.slots.size === 0 && account.usedMs === 0) accounts.delete(account.name)
     admitNext()
@@ -170,8 +170,8 @@ export function openFairSlots({ max, what }: FairSlotsParts): FairSlots {
     return true
   }
 
-  function mayLose({ admit, takesTurns, enteredMs }: Slot): boolean {
-    return admit === undefined && (!takesTurns || performance.now() - enteredMs >= patienceMs)
+  function mayLose({ admit, isShort, enteredMs }: Slot): boolean {
+    return admit === undefined && (!isShort || performance.now() - enteredMs >= patienceMs)
   }
 
   const limitReached = (): HttpError => new HttpError('unavailable', `the limit of ${max} ${what} is reached: retry later`)
@@ -183,7 +183,7 @@ export function openFairSlots({ max, what }: FairSlotsParts): FairSlots {
         const detail = `your account has ${eachMax} ${what}, and no account gets more than a quarter of all: end some of them`
         throw new HttpError('too_many_requests', detail)
       }
-      const slot: Slot = { account, takesTurns: false, displaced, admit: undefined, enteredMs: 0 }
+      const slot: Slot = { account, isShort: false, displaced, admit: undefined, enteredMs: 0 }
       account.slots.add(slot)
       if (!isFreeFor(slot) && !displace(({ slots }) => slots.size, account.slots.size + 1)) {
         account.slots.delete(slot)
@@ -212,7 +212,7 @@ export function openFairSlots({ max, what }: FairSlotsParts): FairSlots {
       const unfollow = followAbort(signal, over)
       const account = accountOf(name)
       const displaced = (reason: HttpError): void => over.abort(reason)
-      const slot: Slot = { account, takesTurns: true, displaced, admit: undefined, enteredMs: 0 }
+      const slot: Slot = { account, isShort: true, displaced, admit: undefined, enteredMs: 0 }
       account.slots.add(slot)
       try {
         if (isFreeFor(slot)) enter(slot)
@@ -228,9 +228,9 @@ export function openFairSlots({ max, what }: FairSlotsParts): FairSlots {
   function turnOf(slot: Slot, over: AbortController): Promise<void> {
     const { signal } = over
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const giveUpMs = performance.now() + waitMsMax
+    const deadlineMs = performance.now() + waitMsMax
     const timer = setInterval(() => {
-      if (performance.now() >= giveUpMs) over.abort(limitReached())
+      if (performance.now() >= deadlineMs) over.abort(limitReached())
       else if (usedMsOf(slot.account) < littleMsMax) displace(usedMsOf, littleMsMax)
     }, patienceMs)
     const onAbort = (): void => reject(signal.reason)

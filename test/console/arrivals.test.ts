@@ -142,8 +142,8 @@ test('ends with the right to view the thing, also if no change is announced', as
 })
 
 test('the streams of one user are bounded', async () => {
-  await Promise.all(Array.from({ length: 10 }, () => follow()))
-  await expect(follow()).rejects.toThrow(/429 .*10 streams of arrivals of yours are open/)
+  await Promise.all(Array.from({ length: 25 }, () => follow()))
+  await expect(follow()).rejects.toThrow(/429 .*your account has 25 streams of arrivals/)
   expect((await follow('reader')).status).toBe(200)
 })
 

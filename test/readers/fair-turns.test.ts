@@ -39,7 +39,9 @@ async function serveAll(reader: Partial<Reader>) {
 }
 
 const untilAborted = (signal: AbortSignal): Promise<never> =>
-  new Promise((_resolve, reject) => void signal.addEventListener('abort', () => reject(signal.reason as Error)))
+  new Promise((_resolve, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason as Error))
+  })
 
 test('50 accounts whose queries never end do not keep another one from its pages', async () => {
   let begun = 0

@@ -90,18 +90,18 @@ test('when all streams are in use, one without a stream gets one: the user with 
   }
   const opened: EventClient[] = []
   for (const name of ['a', 'b', 'c', 'd', 'a', 'b', 'e', 'f']) opened.push(await openOf(name))
-  const [, , , , ofA, ofB] = opened
+  const [, , , , second, other] = opened
   opened.push(await openOf('honest'))
-  await ofB!.closed
-  expect(ofB!.named[0]!.data).toMatch(/"displaced","detail":"all streams are in use, and your account has the most/)
+  await other!.closed
+  expect(other!.named[0]!.data).toMatch(/"displaced","detail":"all streams are in use, and your account has the most/)
   opened.push(await openOf('another'))
-  await ofA!.closed
+  await second!.closed
   // All have one now, and none loses it to another one.
   served.access.rights.set('late', { allowed: true, publisher: null, owner: 'late' })
   const late = await served.get('', { authorization: 'Bearer late' })
   expect([late.status, late.headers.get('retry-after')]).toEqual([503, '1'])
   await served.topic.append(0, channel, ['x'])
-  for (const client of opened) if (client !== ofA && client !== ofB) await client.until(1)
+  for (const client of opened) if (client !== second && client !== other) await client.until(1)
 })
 
 test('50 users who ask for all streams do not keep another one from theirs', async () => {
@@ -113,7 +113,7 @@ test('50 users who ask for all streams do not keep another one from theirs', asy
   const opened: EventClient[] = []
   for (let nth = 0; nth < 50; nth++)
     for (let turn = 0; turn < 3; turn++)
-      await openOf(`greedy ${nth}`).then(
+      await openOf(`greedy-${nth}`).then(
         client => opened.push(client),
         () => undefined,
       )
