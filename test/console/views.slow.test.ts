@@ -1,4 +1,4 @@
-// Each view of the console in a real browser, on one platform.
+// Each view of the console in a real browser, on one platform. Longer than most files: the views share the browser and what is stored.
 
 import { spawn } from 'node:child_process'
 import { readFile } from 'node:fs/promises'

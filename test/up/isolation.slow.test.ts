@@ -197,7 +197,7 @@ describe('a running platform', () => {
     const authorization = `Thing ${device.key}`
     await expectStatus(asker.call('GET', path, { authorization }), 200)
     const ack = await expectStatus(asker.call('POST', `${path}/ack`, { authorization }), 204)
-    const body = { csr: (await makeCsr('/')).csr }
+    const body = { csr: (await makeCsr('/', undefined, undefined, folder.path)).csr }
     const csr = await expectStatus(asker.call('POST', `${path}/csr`, { authorization, body }), 201)
     for (const [what, { headers }] of Object.entries({ ack, csr }))
       asked.succeeded.set(`POST /things/bootstrap/{external_id}/${what}`, new Set([headers.get('x-request-id')!]))

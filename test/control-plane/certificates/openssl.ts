@@ -58,8 +58,9 @@ export async function makeCsr(
   subject: string,
   kind: readonly string[] = ['ec', '-pkeyopt', 'ec_paramgen_curve:P-256'],
   more: readonly string[] = [],
+  folder = temporaryFolder(),
 ) {
-  const key = join(temporaryFolder(), 'key.pem')
+  const key = join(folder, 'key.pem')
   const { ok, output } = await openssl(['req', '-new', '-newkey', ...kind, '-nodes', '-keyout', key, '-subj', subject, ...more])
   if (!ok) throw new Error(output)
   const publicKey = createPublicKey(await readFile(key)).export({ format: 'der', type: 'spki' })

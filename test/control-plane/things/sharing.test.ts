@@ -103,8 +103,8 @@ describePlatform('sharing', platform => {
       [thing, friend.id],
       ['read', 'write'],
     ])
-    const ofRequest = lines.filter(({ request_id: request }) => request === headers.get('x-request-id'))
-    expect(ofRequest.map(({ action }) => action).toSorted()).toEqual(['thing.rotate-key', 'thing.unshare'])
+    const requestLines = lines.filter(({ request_id: request }) => request === headers.get('x-request-id'))
+    expect(requestLines.map(({ action }) => action).toSorted()).toEqual(['thing.rotate-key', 'thing.unshare'])
   })
 
   test("with one absent user no rights are given; another owner's thing and an absent one are the same 403", async () => {

@@ -1,6 +1,6 @@
 // A worker's share of a topic: a late answer does not set it back, and only its partitions are committed.
 
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { encodeAssignment, encodeSubscription } from '../../../../pipeline/kafka/consumer/assignment.ts'
 import type { KafkaBroker } from '../../../../pipeline/kafka/consumer/broker.ts'
 import { type FetchPosition, openFetching } from '../../../../pipeline/kafka/consumer/fetching.ts'
@@ -90,14 +90,15 @@ test('where the store is ahead of the group, its position is committed before th
   })
   const ending = new AbortController()
   const started = Promise.withResolvers<Positions>()
-  const chunks = source
-    .chunks(ending.signal, started.resolve, () => undefined)
-    [Symbol.asyncIterator]()
-    .next()
+  onTestFinished(async () => {
+    ending.abort()
+    await source.close()
+  })
+  const shares = source.chunks(ending.signal, started.resolve, () => undefined)
+  const chunks = shares[Symbol.asyncIterator]().next()
   expect(await started.promise).toEqual(positionsOf({ 0: 9, 1: 7, 2: 0 }))
   await expect.poll(() => commits).toEqual([positionsOf({ 0: 9 })])
   ending.abort()
-  await source.close()
   await chunks
 })
 
