@@ -263,8 +263,7 @@ export function prepareControlPlane({
       const exists = (): Promise<boolean> => things.exists(id)
       if (!(await authorization.allows(by, 'read', id)) || !(await exists())) throw await authorization.refusal(by, exists)
     },
-    note: ({ user, ...where }, action, objects) =>
-      writes({ user: toUserId(user), ...where }, async write => write.note(action, objects)),
+    note: ({ user, ...where }, action, objects) => writes({ user: toUserId(user), ...where }, async write => write.note(action, objects)),
     async issueToken(email) {
       const known = await users.enabled(email)
       return known && { user: known.user, token: await tokens.issue({ user: known.user, version: known.tokenVersion }) }

@@ -30,11 +30,7 @@ export class ApiError extends Error {
  * @returns {Promise<Response>} a success
  * @throws {ApiError}
  */
-export async function send(
-  method,
-  path,
-  { body, query = {}, headers = {}, signal, withoutToken = false, checksPassword = false } = {},
-) {
+export async function send(method, path, { body, query = {}, headers = {}, signal, withoutToken = false, checksPassword = false } = {}) {
   const token = withoutToken ? undefined : session.value.token
   const search = new URLSearchParams()
   for (const [name, value] of Object.entries(query)) if (value !== undefined) search.set(name, String(value))
