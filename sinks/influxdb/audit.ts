@@ -180,8 +180,8 @@ const fieldBytes = 100
 async function nextNs(connection: Connection, startNs: bigint | undefined): Promise<bigint | undefined> {
   const from = fluxFrom(connection.bucket, startNs === undefined ? {} : { startNs })
   // The first of each series, which the storage knows; rows of several series have no order.
-  const ofEach = `${from}${fluxWhere({ _field: '/position' })} |> first() |> keep(columns: ["_time"])`
-  const first = `${ofEach} |> group() |> sort(columns: ["_time"]) |> limit(n: 1)`
+  const firsts = `${from}${fluxWhere({ _field: '/position' })} |> first() |> keep(columns: ["_time"])`
+  const first = `${firsts} |> group() |> sort(columns: ["_time"]) |> limit(n: 1)`
   for await (const [row] of connection.query(first)) if (row !== undefined) return nsOf(cell(row, '_time')!)
   return undefined
 }
