@@ -64,7 +64,7 @@ describeWithPostgres('authorize', postgres => {
     expect(await status({ ...request, scheme: 'thing' })).toBe(400)
     expect(await status({ ...request, action: 'write' })).toBe(400)
     expect(await status({ ...request, admin: true })).toBe(400)
-    expect(await status({ ...request, channel: 'c'.repeat(1025) })).toBe(400)
+    expect(await status({ ...request, channel: 'c'.repeat(2049) })).toBe(400)
     expect(await status('{"__proto__":{}}')).toBe(400)
     expect(await status('['.repeat(5_000))).toBe(400)
     expect(await status({ ...request, secret: 's'.repeat(100_000) })).toBe(413)
