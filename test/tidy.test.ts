@@ -5,7 +5,7 @@ import { beforeAll, expect, test } from 'vitest'
 import { shownCommands } from './tidy/commands.ts'
 import { excerpts, quotedErrors } from './tidy/excerpts.ts'
 import { readProject, type SourceFile } from './tidy/files.ts'
-import { importCircles, layers } from './tidy/layers.ts'
+import { importCircles, layers, loadedAtOnce } from './tidy/layers.ts'
 import { links } from './tidy/links.ts'
 import { namedFiles } from './tidy/named-files.ts'
 import { wordedNames } from './tidy/names.ts'
@@ -23,6 +23,7 @@ beforeAll(async () => {
 })
 
 test('folders import only lower layers', () => expect(layers(files)).toEqual([]))
+test('what may run without Kafka does not load its client', () => expect(loadedAtOnce(files)).toEqual([]))
 test('there are no import cycles', () => expect(importCircles(files)).toEqual([]))
 test('a long file gives its reason', () => expect(sizes(files)).toEqual([]))
 test('a file opens with a sentence that says what it is', () => expect(openings(files)).toEqual([]))

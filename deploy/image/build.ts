@@ -57,8 +57,6 @@ async function compile(): Promise<void> {
     cwd: root,
   })
   for (const path of files) if (!programs.has(path)) await import(join(root, path))
-  const { loadClient } = (await import(join(root, 'pipeline/kafka/client/load.ts'))) as { loadClient: () => unknown }
-  loadClient()
   flushCompileCache()
   for (const path of threads) await ended(new Worker(join(root, path)))
   // Fails, since no role runs here.

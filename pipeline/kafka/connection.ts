@@ -1,9 +1,8 @@
 // Describes how to connect to the brokers, and opens clients with it.
 
 import { isIP } from 'node:net'
-import type { Admin, BaseOptions, Broker, Connection, SASLMechanismValue } from '@platformatic/kafka'
+import { Admin, type BaseOptions, type Broker, type Connection, kGetConnection, type SASLMechanismValue } from '@platformatic/kafka'
 import { readTlsFiles, type TlsTexts } from '../../http/tls-files.ts'
-import { type KafkaClient, loadClient } from './client/load.ts'
 import type { KafkaLogOptions } from './options.ts'
 
 /** Plain data, which can be sent to a worker. */
@@ -68,14 +67,13 @@ export function platformaticOptions(connection: KafkaConnection): BaseOptions {
 
 /** A client for topics, offsets and other occasional requests; it connects on first use. */
 export async function openAdmin(connection: KafkaConnection): Promise<Admin> {
-  const { Admin: Client } = loadClient()
-  return new Client({ ...platformaticOptions(connection), retries: 5, retryDelay: 200 })
+  return new Admin({ ...platformaticOptions(connection), retries: 5, retryDelay: 200 })
 }
 
 /** A connection to this broker, owned and shared by the client. */
-export function connectTo(client: KafkaClient, admin: Admin, broker: Broker): Promise<Connection> {
+export function connectTo(admin: Admin, broker: Broker): Promise<Connection> {
   return new Promise((resolve, reject) => {
-    admin[client.kGetConnection](broker, (error, connection) =>
+    admin[kGetConnection](broker, (error, connection) =>
       connection === undefined ? reject(error ?? new Error('no connection')) : resolve(connection),
     )
   })

@@ -1,9 +1,8 @@
 // Classifies errors of the Kafka client: the brokers are temporarily away, or the error is permanent.
 
-import type { metadataV12 } from '@platformatic/kafka'
+import { type metadataV12, ProtocolError, protocolErrorsCodesById } from '@platformatic/kafka'
 import { named } from '../../config/options/variable.ts'
 import { SystemicError } from '../systemic-error.ts'
-import type { KafkaClient } from './client/load.ts'
 
 /** The error codes of the Kafka protocol guide ("Error Codes") that are handled separately. */
 export const code = {
@@ -72,7 +71,7 @@ function* chain(error: unknown, depth = 0): Generator<Error> {
 }
 
 /** The error for a broker's error code, which may be newer than the client's table. */
-export function brokerError({ ProtocolError, protocolErrorsCodesById }: KafkaClient, errorCode: number): Error {
+export function brokerError(errorCode: number): Error {
   return errorCode in protocolErrorsCodesById ? new ProtocolError(errorCode) : new Error(`broker error ${errorCode}`)
 }
 

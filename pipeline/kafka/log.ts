@@ -10,7 +10,6 @@ import {
   messageSize,
   type OutgoingMessage,
 } from '../log.ts'
-import { loadClient } from './client/load.ts'
 import { type ConnectionOptions, kafkaConnection, openAdmin } from './connection.ts'
 import type { KafkaLogOptions } from './options.ts'
 import type { Append } from './producer/appends.ts'
@@ -50,7 +49,6 @@ export async function openKafkaLog(
 ): Promise<KafkaLog> {
   const { topic: name, partitions, replicationFactor, queueBytes, appendTimeoutMs, requestTimeoutMs } = settings
   const connection = await kafkaConnection(settings)
-  const client = loadClient()
   const admin = await openAdmin(connection)
   let topic: Topic
   try {
@@ -60,7 +58,7 @@ export async function openKafkaLog(
     throw error
   }
   let queuedBytes = 0
-  const producer = openProducer({ client, admin, topic, requestTimeoutMs, logger, onGone: ({ bytes }) => void (queuedBytes -= bytes) })
+  const producer = openProducer({ admin, topic, requestTimeoutMs, logger, onGone: ({ bytes }) => void (queuedBytes -= bytes) })
   let nextPartition = Math.floor(Math.random() * topic.partitions)
   let closing: Promise<void> | undefined
 

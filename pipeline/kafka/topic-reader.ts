@@ -8,7 +8,6 @@ import { headersMaxDefault, type RawChunk } from '../source.ts'
 import { SystemicError } from '../systemic-error.ts'
 import { chunkBelow, type TopicBounds, type TopicReader } from '../topic-reader.ts'
 import { fetchOn } from './client/fetch.ts'
-import { loadClient } from './client/load.ts'
 import { connectTo, type KafkaConnection, openAdmin } from './connection.ts'
 import type { FetchedPartition } from './consumer/broker.ts'
 import { code, reasonOf, systemicFault } from './failure.ts'
@@ -44,7 +43,6 @@ const topicIdErrors: readonly number[] = [100, 103]
  */
 export async function openKafkaTopicReader(options: KafkaTopicReaderOptions): Promise<TopicReader> {
   const { topic: name, fetchBytes, skipBatch = false, headersMax = headersMaxDefault, patienceMs = 15_000 } = options
-  const client = loadClient()
   const admin = await openAdmin(options.connection)
   let topic = await opened(admin, name)
 
@@ -55,7 +53,7 @@ export async function openKafkaTopicReader(options: KafkaTopicReaderOptions): Pr
       if (leader === undefined) throw new Error(`partition ${partition} has no leader`)
       const limits = { waitMs: fetchWaitMs, bytesMax: fetchBytes, partitionBytesMax: fetchBytes }
       const request = { topicIds: [topic.id], partitions: [{ at: logPartition(0, partition), offset }], ...limits }
-      const answer = await fetchOn(client, await connectTo(client, admin, leader), request)
+      const answer = await fetchOn(await connectTo(admin, leader), request)
       const found = answer.partitions[0] ?? { at: logPartition(0, partition), error: answer.error, aborted: [], records: nothing }
       const error = answer.error === code.none ? found.error : answer.error
       if (error === code.none || error === outOfRange) return { ...found, error }

@@ -1,13 +1,12 @@
 // Describes and creates topics, and reads the offsets of topics and consumer groups.
 
 import { setTimeout as wait } from 'node:timers/promises'
-import type { Admin, API, Broker, Connection, metadataV12 } from '@platformatic/kafka'
+import { type Admin, type API, type Broker, type Connection, kGetApi, kGetBootstrapConnection, type metadataV12 } from '@platformatic/kafka'
 import type { Logger } from '../../config/logger.ts'
 import { named } from '../../config/options/variable.ts'
 import { partitionsMax } from '../../transformers/log-partition.ts'
 import { LogUnavailableError } from '../log.ts'
 import { SystemicError } from '../systemic-error.ts'
-import { loadClient } from './client/load.ts'
 import { type KafkaConnection, openAdmin } from './connection.ts'
 import { brokerCodes, code, metadataIn, reasonOf, systemicFault } from './failure.ts'
 import { isPattern, matchingTopics, topicsText } from './topic-patterns.ts'
@@ -89,15 +88,14 @@ export function checkPartitions(name: string, count: number): void {
 
 /** @param names null for all topics that this user may see */
 async function readMetadata(admin: Admin, names: readonly string[] | null, attempt: number): Promise<MetadataResponse> {
-  const client = loadClient()
   const what = names === null ? 'the topics' : topicsText(names)
   try {
     const connection = await new Promise<Connection>((resolve, reject) => {
-      admin[client.kGetBootstrapConnection]((error, found) => (found === undefined ? reject(asError(error)) : resolve(found)), attempt)
+      admin[kGetBootstrapConnection]((error, found) => (found === undefined ? reject(asError(error)) : resolve(found)), attempt)
     })
     type Request = [string[] | null, boolean, boolean]
     const metadata = await new Promise<API<Request, MetadataResponse>>((resolve, reject) => {
-      admin[client.kGetApi]<Request, MetadataResponse>('Metadata', (error, found) =>
+      admin[kGetApi]<Request, MetadataResponse>('Metadata', (error, found) =>
         found === undefined ? reject(asError(error)) : resolve(found),
       )
     })

@@ -9,8 +9,7 @@ import { deriveKey } from '../../config/secrets.ts'
 import type { AccessControl } from '../../control-plane/client.ts'
 import { envelopeOptions } from '../../pipeline/envelope/options.ts'
 import { kafkaFaults, kafkaLogOptions, topicsProperties } from '../../pipeline/kafka/options.ts'
-import { kafkaLiveTopic } from '../../pipeline/live/kafka.ts'
-import { openLiveMessages } from '../../pipeline/live/live.ts'
+import { type OpenLiveMessages, openLiveMessages } from '../../pipeline/live/live.ts'
 import { messageOptions, subscriberOptions } from '../../pipeline/options.ts'
 import { transformerOptions } from '../../pipeline/transformer-options.ts'
 import { subjectFilter } from '../../pipeline/writer/subject-filter.ts'
@@ -77,11 +76,18 @@ export interface ReaderLive {
   close(): Promise<void>
 }
 
-/** Does not connect to Kafka before a client follows. */
-export function openReaderLive(options: ReaderLiveOptions, { access, key, metrics, outage, logger }: ReaderLiveParts): ReaderLive {
+/** Does not connect to Kafka before a client follows, and does not load its client without live streams. */
+export async function openReaderLive(
+  options: ReaderLiveOptions,
+  { access, key, metrics, outage, logger }: ReaderLiveParts,
+): Promise<ReaderLive> {
   const { live: limits, subscriber, message } = options
   const decoder = { transformer: configuredTransformer(options), subscribed: subjectFilter(subscriber.subjects), message }
-  const live = limits.enabled ? openLiveMessages({ topic: kafkaLiveTopic(options, logger), decoder, outage, logger }) : undefined
+  let live: OpenLiveMessages | undefined
+  if (limits.enabled) {
+    const { kafkaLiveTopic } = await import('../../pipeline/live/kafka.ts')
+    live = openLiveMessages({ topic: kafkaLiveTopic(options, logger), decoder, outage, logger })
+  }
   return {
     routes: liveRoutes({ live, access, eventIdKey: deriveKey(key, 'live places'), options: limits, metrics, logger }),
     check: live === undefined ? undefined : () => live.check(),

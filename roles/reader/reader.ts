@@ -64,7 +64,7 @@ async function serve(
     )
   }
   const metrics = openReaderMetrics(registry)
-  const live = openReaderLive(options, { access, key, metrics: metrics.live, outage: outages.report('log'), logger })
+  const live = await openReaderLive(options, { access, key, metrics: metrics.live, outage: outages.report('log'), logger })
   closeLater(() => live.close())
 
   const listeners = await openRoleListeners(

@@ -32,7 +32,7 @@ the rows in the store and with the dead letters. No faults means:
 
   without --contents   each message has as many rows in the store as it decodes to, and none of them twice, or it is a dead letter, empty
                        or filtered; what is in the rows is not compared
-  with --contents      the same, and every column of every row is what the message decodes to; at most five times as slow. Payloads are
+  with --contents      the same, and every column of every row is what the message decodes to; about five times as slow at most. Payloads are
                        compared as readers return them: neither the order of their keys nor the notation of their numbers counts
 
 Neither compares rows of messages that the log has deleted, that are above the position of the writer, or that the store rejected in part,

@@ -3,7 +3,7 @@
 // share a field because each field of a point has its own copy of the time (README.md has the bytes).
 //
 // Messages need the same point if they have a series and millisecond in common and offsets a multiple of a million apart, or are of two partitions or logs
-// whose numbers meet. The second write would overwrite the first, so where it is seen the later message is rejected.
+// whose numbers meet. The second write would take the point, and leave fields that only the first had, so where it is seen the later message is rejected.
 
 import { logOf, partitionOf } from '../../transformers/log-partition.ts'
 import type { Range, RecordBatch } from '../../transformers/record-batch.ts'

@@ -1,7 +1,7 @@
 // The rule for layers finds forbidden imports, and accepts allowed ones.
 
 import { expect, test } from 'vitest'
-import { importCircles, importsOf, layers } from './layers.ts'
+import { importCircles, importsOf, layers, loadedAtOnce } from './layers.ts'
 
 const problems = (path: string, text: string) => layers([{ path, text }]).map(finding => finding.slice(path.length + 1))
 
@@ -78,6 +78,11 @@ test.each([
     '1: imports pipeline/worker.ts: sinks/ may import sinks/, transformers/record-batch.ts, transformers/log-partition.ts, transformers/json/canonical.ts, transformers/json/flatten.ts, transformers/json/json-text.ts, database/, config/aborting.ts, config/decimal-bytes.ts, config/options/variable.ts',
   ],
   ['database/server.ts', "import pg from 'pg'", '1: the driver pg is imported at once: load it by import() where it is opened'],
+  [
+    'pipeline/live/kafka.ts',
+    "import { Admin } from '@platformatic/kafka'",
+    '1: the driver @platformatic/kafka is imported at once: load it by import() where it is opened',
+  ],
   ['charts/chart.ts', "import { a } from '../config/options.ts'", '1: stands in no layer: give its folder a rule in test/tidy/layers.ts'],
 ])('%s with %s is found', (path, text, problem) => {
   expect(problems(path, text)).toEqual([problem])
@@ -100,6 +105,7 @@ test.each([
   ['readers/live/stream.ts', "import type { Follower } from '../../pipeline/live/messages.ts'"],
   ['sinks/influxdb/encode.ts', "import { a } from '../../transformers/json/flatten.ts'"],
   ['transformers/senml/decode.ts', "import { Buffer } from 'node:buffer'\nimport type { Envelope } from '../envelope.ts'"],
+  ['pipeline/kafka/connection.ts', "import { Admin } from '@platformatic/kafka'"],
   ['database/server.ts', "import type pg from 'pg'\nconst { Pool } = await import('pg')"],
   ['test/sinks/sink.test.ts', "import { a } from '../../readers/postgres/reader.ts'\nimport pg from 'pg'"],
 ])('%s with %s passes', (path, text) => {
@@ -117,6 +123,17 @@ test('multi-line imports, imports for their effect, and re-exports are found', (
 })
 
 const file = (path: string, ...lines: readonly string[]) => ({ path, text: lines.map(line => `${line}\n`).join('') })
+
+test('a role that may run without Kafka loads its client on demand, also through other files', () => {
+  const client = file('pipeline/kafka/log.ts', "import { Admin } from '@platformatic/kafka'")
+  const files = [client, file('pipeline/log.ts', "export * from './kafka/log.ts'")]
+  const loads = (line: string) => loadedAtOnce([...files, file('up.ts', line)], ['up.ts'])
+  expect(loads("import { a } from './pipeline/log.ts'")).toEqual([
+    'pipeline/kafka/log.ts: up.ts loads it at its start, and with it the client of Kafka: import() it',
+  ])
+  expect(loads("const { a } = await import('./pipeline/log.ts')")).toEqual([])
+  expect(loads("import type { A } from './pipeline/log.ts'")).toEqual([])
+})
 
 test('an import cycle is found once, also of types only, without files that only lead into it or that it leads to', () => {
   const [a, b] = [file('http/a.ts', "import type { A } from './b.ts'"), file('http/b.ts', "import type { A } from './c.ts'")]

@@ -60,12 +60,17 @@ const wiringFolder = 'roles/'
 /** The stores' folders are independent of each other. */
 const stores = /^(sinks|readers)\/(cassandra|influxdb|live|mongodb|postgres)\/./
 
+/** Imported as it is in its folder, which what runs without Kafka loads on demand: `loadedAtOnce`. */
+const kafkaClient = '@platformatic/kafka'
+const kafkaFolder = 'pipeline/kafka/'
+const withoutKafka = ['commands.ts', 'up.ts', 'roles/api/api.ts', 'roles/ingest/ingest.ts', 'roles/reader/reader.ts']
+
 /** Drivers are loaded on demand: a user of one store does not load the others'. */
 const drivers = [
   'pg',
   'pg-copy-streams',
   '@electric-sql/pglite',
-  '@platformatic/kafka',
+  kafkaClient,
   '@platformatic/wasm-utils',
   'kafkajs',
   '@kafkajs/confluent-schema-registry',
@@ -113,7 +118,7 @@ function problemsOf(path: string, { specifier, line, kind }: Import): Finding[] 
     if (path.startsWith('transformers/') && !specifier.startsWith('node:')) {
       return finding(`a transformer imports ${specifier}: it is pure, and loads in a worker without a package`)
     }
-    if (kind === 'static' && drivers.includes(specifier))
+    if (kind === 'static' && drivers.includes(specifier) && !(specifier === kafkaClient && path.startsWith(kafkaFolder)))
       return finding(`the driver ${specifier} is imported at once: load it by import() where it is opened`)
     return []
   }
@@ -131,6 +136,21 @@ function problemsOf(path: string, { specifier, line, kind }: Import): Finding[] 
   const own = path.slice(0, path.indexOf('/') + 1)
   if ([own, ...allowed[rule]!].some(prefix => target.startsWith(prefix))) return []
   return finding(`imports ${target}: ${rule} may import ${[own, ...allowed[rule]!].join(', ')}`)
+}
+
+/** The files with the client of Kafka that a program or role loads at its start, though it may run without Kafka. */
+export function loadedAtOnce(files: readonly SourceFile[], starts: readonly string[] = withoutKafka): Finding[] {
+  const imports = new Map(files.filter(isCode).map(({ path, text }) => [path, importsOf(text).filter(({ kind }) => kind === 'static')]))
+  const by = new Map(starts.map(path => [path, path]))
+  // Grows while it is walked.
+  for (const [path, start] of by) {
+    for (const { specifier } of imports.get(path) ?? []) {
+      if (specifier === kafkaClient) return [`${path}: ${start} loads it at its start, and with it the client of Kafka: import() it`]
+      const target = posix.join(posix.dirname(path), specifier)
+      if (specifier.startsWith('.') && !by.has(target)) by.set(target, start)
+    }
+  }
+  return []
 }
 
 /**

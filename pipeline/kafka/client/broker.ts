@@ -4,7 +4,21 @@
 // other requests to the coordinator are answered while the group rebalances.
 
 import { setTimeout as wait } from 'node:timers/promises'
-import type { metadataV12 } from '@platformatic/kafka'
+import {
+  apiVersionsV0,
+  describeGroupsV5,
+  fetchV13,
+  findCoordinatorV3,
+  heartbeatV4,
+  joinGroupV7,
+  joinGroupV9,
+  leaveGroupV4,
+  listOffsetsV7,
+  metadataV12,
+  offsetCommitV8,
+  offsetFetchV7,
+  syncGroupV5,
+} from '@platformatic/kafka'
 import { named } from '../../../config/options/variable.ts'
 import { type LogPartition, logOf, logPartition, partitionOf } from '../../../transformers/log-partition.ts'
 import { SystemicError } from '../../systemic-error.ts'
@@ -21,7 +35,6 @@ import {
 import { code, metadataIn } from '../failure.ts'
 import { fetchOn } from './fetch.ts'
 import { type Line, openLine } from './line.ts'
-import { type KafkaClient, loadClient } from './load.ts'
 
 const groupCoordinator = 0
 const consumerReplica = -1
@@ -30,19 +43,18 @@ const consumerProtocol = 'consumer'
 const anyEpoch = -1
 const noTopic: TopicMetadata = { error: code.unknownTopic, id: '', partitions: [] }
 
-/** Opens brokers of one cluster. The client is loaded for the first one. */
+/** Opens brokers of one cluster. */
 export function connectBrokers(connection: KafkaConnection): ConnectBroker {
   return async address => {
-    const client = loadClient()
-    const asks = openLine(client, connection, address)
+    const asks = openLine(connection, address)
     try {
       const { apiKeys: known } = await asks.ask(connection.connectTimeoutMs + connection.requestTimeoutMs, line =>
-        client.apiVersionsV0.api.async(line, connection.clientId, ''),
+        apiVersionsV0.api.async(line, connection.clientId, ''),
       )
-      if (!knows(known, client.fetchV13.api) || !knows(known, client.metadataV12.api)) {
+      if (!knows(known, fetchV13.api) || !knows(known, metadataV12.api)) {
         throw new SystemicError(`the broker ${address.host}:${address.port} does not support topic ids: use Kafka 3.1 or newer`)
       }
-      return brokerOf(client, connection, address, asks, known)
+      return brokerOf(connection, address, asks, known)
     } catch (error) {
       asks.end()
       throw error
@@ -62,22 +74,22 @@ function topicOf({ errorCode, topicId, partitions }: metadataV12.MetadataRespons
   return { error: errorCode, id: topicId, partitions: found.toSorted((left, right) => left.partition - right.partition) }
 }
 
-function brokerOf(client: KafkaClient, connection: KafkaConnection, address: Address, asks: Line, known: Known): KafkaBroker {
+function brokerOf(connection: KafkaConnection, address: Address, asks: Line, known: Known): KafkaBroker {
   const { requestTimeoutMs } = connection
-  const fetches = openLine(client, connection, address)
-  const joins = openLine(client, connection, address)
+  const fetches = openLine(connection, address)
+  const joins = openLine(connection, address)
   const lines = [asks, fetches, joins]
 
   async function join({ group, memberId, instance, sessionMs, rebalanceMs, protocol, metadata }: JoinRequest): Promise<Joined> {
     // Older brokers do not tell a returning leader that it leads, so added partitions would go unnoticed.
-    if (instance !== undefined && !knows(known, client.joinGroupV9.api)) {
+    if (instance !== undefined && !knows(known, joinGroupV9.api)) {
       throw new SystemicError(
         `the broker ${address.host}:${address.port} does not support static membership fully: use Kafka 3.2 or newer, or unset ${named('log.instance')}`,
       )
     }
     return joins.ask(rebalanceMs + requestTimeoutMs, async line => {
       const protocols = [{ name: protocol, metadata }]
-      const { api } = instance === undefined ? client.joinGroupV7 : client.joinGroupV9
+      const { api } = instance === undefined ? joinGroupV7 : joinGroupV9
       const answer = await api.async(line, group, sessionMs, rebalanceMs, memberId, instance, consumerProtocol, protocols)
       const { generationId: generation, leader: leaderId, skipAssignment: skipsAssignment, members } = answer
       return { generation, memberId: answer.memberId, leaderId, skipsAssignment, members }
@@ -89,14 +101,14 @@ function brokerOf(client: KafkaClient, connection: KafkaConnection, address: Add
 
     async metadata(names) {
       const { brokers, topics } = await asks.ask(requestTimeoutMs, line =>
-        client.metadataV12.api.async(line, [...names], false, false).catch(metadataIn),
+        metadataV12.api.async(line, [...names], false, false).catch(metadataIn),
       )
       const found = new Map(topics.map(topic => [topic.name, topicOf(topic)]))
       return { brokers, topics: names.map(name => found.get(name) ?? noTopic) }
     },
 
     async fetch(request) {
-      const answer = await fetches.ask(request.waitMs + requestTimeoutMs, line => fetchOn(client, line, request))
+      const answer = await fetches.ask(request.waitMs + requestTimeoutMs, line => fetchOn(line, request))
       if (answer.throttleMs > 0) await wait(answer.throttleMs)
       return answer
     },
@@ -107,14 +119,12 @@ function brokerOf(client: KafkaClient, connection: KafkaConnection, address: Add
         currentLeaderEpoch: anyEpoch,
         timestamp: BigInt(when),
       }))
-      const { topics } = await asks.ask(requestTimeoutMs, line =>
-        client.listOffsetsV7.api.async(line, consumerReplica, readUncommitted, asked),
-      )
+      const { topics } = await asks.ask(requestTimeoutMs, line => listOffsetsV7.api.async(line, consumerReplica, readUncommitted, asked))
       return new Map(eachPartition(names, topics).map(([at, { offset }]) => [at, Number(offset)]))
     },
 
     async coordinatorOf(group) {
-      const { coordinators } = await asks.ask(requestTimeoutMs, line => client.findCoordinatorV3.api.async(line, groupCoordinator, [group]))
+      const { coordinators } = await asks.ask(requestTimeoutMs, line => findCoordinatorV3.api.async(line, groupCoordinator, [group]))
       return coordinators[0]!
     },
 
@@ -133,21 +143,21 @@ function brokerOf(client: KafkaClient, connection: KafkaConnection, address: Add
     async sync({ group, memberId, instance, generation, protocol, rebalanceMs, assignments }) {
       const given = [...assignments].map(([memberId, assignment]) => ({ memberId, assignment }))
       const { assignment } = await joins.ask(rebalanceMs + requestTimeoutMs, line =>
-        client.syncGroupV5.api.async(line, group, generation, memberId, instance, consumerProtocol, protocol, given),
+        syncGroupV5.api.async(line, group, generation, memberId, instance, consumerProtocol, protocol, given),
       )
       return assignment
     },
 
     async heartbeat({ group, memberId, instance, generation }) {
-      await asks.ask(requestTimeoutMs, line => client.heartbeatV4.api.async(line, group, generation, memberId, instance))
+      await asks.ask(requestTimeoutMs, line => heartbeatV4.api.async(line, group, generation, memberId, instance))
     },
 
     async leave({ group, memberId, instance }) {
-      await asks.ask(requestTimeoutMs, line => client.leaveGroupV4.api.async(line, group, [{ memberId, groupInstanceId: instance }]))
+      await asks.ask(requestTimeoutMs, line => leaveGroupV4.api.async(line, group, [{ memberId, groupInstanceId: instance }]))
     },
 
     async describe(group) {
-      const { groups } = await asks.ask(requestTimeoutMs, line => client.describeGroupsV5.api.async(line, [group], false))
+      const { groups } = await asks.ask(requestTimeoutMs, line => describeGroupsV5.api.async(line, [group], false))
       const { groupState: state, members } = groups[0]!
       return {
         state,
@@ -161,9 +171,7 @@ function brokerOf(client: KafkaClient, connection: KafkaConnection, address: Add
 
     async committed(group, names, partitions) {
       const asked = byTopic(names, partitions, partitionOf).map(({ name, partitions }) => ({ name, partitionIndexes: partitions }))
-      const { topics } = await asks.ask(requestTimeoutMs, line =>
-        client.offsetFetchV7.api.async(line, [{ groupId: group, topics: asked }], false),
-      )
+      const { topics } = await asks.ask(requestTimeoutMs, line => offsetFetchV7.api.async(line, [{ groupId: group, topics: asked }], false))
       const found = eachPartition(names, topics).filter(([, { committedOffset }]) => committedOffset >= 0n)
       return new Map(found.map(([at, { committedOffset }]) => [at, Number(committedOffset)]))
     },
@@ -175,7 +183,7 @@ function brokerOf(client: KafkaClient, connection: KafkaConnection, address: Add
         committedLeaderEpoch: anyEpoch,
         committedMetadata: '',
       }))
-      await asks.ask(requestTimeoutMs, line => client.offsetCommitV8.api.async(line, group, generation, memberId, instance, committed))
+      await asks.ask(requestTimeoutMs, line => offsetCommitV8.api.async(line, group, generation, memberId, instance, committed))
     },
 
     end() {

@@ -7,10 +7,9 @@
 // The client encodes the request. Its decoder of the answer would also decode the records, which record-set.ts does here, and would fail the
 // whole answer if one partition has an error. So the answer is decoded here, with the client's reader.
 
-import type { API, Connection, fetchV13, Reader } from '@platformatic/kafka'
+import { type API, type Connection, createAPI, fetchV13, Reader } from '@platformatic/kafka'
 import { type LogPartition, logOf, logPartition, partitionOf } from '../../../transformers/log-partition.ts'
 import type { FetchAnswer, FetchedPartition, FetchRequest } from '../consumer/broker.ts'
-import type { KafkaClient } from './load.ts'
 
 const readCommitted = 1
 const noSession = { id: 0, epoch: -1 }
@@ -27,24 +26,21 @@ interface WireAnswer {
   readonly topics: readonly { readonly id: string; readonly partitions: readonly WirePartition[] }[]
 }
 type WirePartition = Omit<FetchedPartition, 'at'> & { readonly partition: number }
-type FetchApi = API<Parameters<typeof fetchV13.createRequest>, WireAnswer>
 
-/** Created once, because the client is loaded when a log is opened. */
-let made: FetchApi | undefined
-
-function fetchApi({ createAPI, fetchV13, Reader }: KafkaClient): FetchApi {
-  // Contiguous bytes: record sets are views into them.
-  const read = (_id: number, _key: number, _version: number, { buffer, position }: Reader): WireAnswer =>
-    readAnswer(Reader.from(buffer.slice(position)))
-  made ??= createAPI(fetchV13.api.key, fetchV13.api.version, fetchV13.createRequest, read)
-  return made
-}
+// Contiguous bytes: record sets are views into them.
+const fetchApi: API<Parameters<typeof fetchV13.createRequest>, WireAnswer> = createAPI(
+  fetchV13.api.key,
+  fetchV13.api.version,
+  fetchV13.createRequest,
+  (_id: number, _key: number, _version: number, { buffer, position }: Reader): WireAnswer =>
+    readAnswer(Reader.from(buffer.slice(position))),
+)
 
 /** Sends one request. Throws errors of the connection; a truncated answer fails the request. */
-export async function fetchOn(client: KafkaClient, connection: Connection, request: FetchRequest): Promise<Throttled> {
+export async function fetchOn(connection: Connection, request: FetchRequest): Promise<Throttled> {
   const { topicIds, waitMs, bytesMax } = request
   const topics = topicsOf(request)
-  const answer = await fetchApi(client).async(connection, waitMs, 1, bytesMax, readCommitted, noSession.id, noSession.epoch, topics, [], '')
+  const answer = await fetchApi.async(connection, waitMs, 1, bytesMax, readCommitted, noSession.id, noSession.epoch, topics, [], '')
   const partitions = answer.topics.flatMap(({ id, partitions }) => {
     const log = topicIds.indexOf(id)
     return partitions.map(({ partition, ...found }): FetchedPartition => ({ at: logPartition(log, partition), ...found }))

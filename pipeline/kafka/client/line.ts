@@ -1,11 +1,10 @@
 // A connection of `@platformatic/kafka` to one broker, opened on the first request. Each request has its own time limit: the client
 // has only one per connection, but answers to fetches and joins may take long.
 
-import type { Connection } from '@platformatic/kafka'
+import { Connection } from '@platformatic/kafka'
 import { type KafkaConnection, platformaticOptions } from '../connection.ts'
 import { type Address, BrokerError } from '../consumer/broker.ts'
 import { brokerCodes, reasonOf } from '../failure.ts'
-import type { KafkaClient } from './load.ts'
 
 export interface Line {
   /** False if it was opened and is now closed. */
@@ -23,7 +22,7 @@ const gone: ReadonlySet<string> = new Set(['closing', 'closed', 'error'])
 /** The longest possible timer, so that the client's own time limit never applies. */
 const neverMs = 2 ** 31 - 1
 
-export function openLine({ Connection }: KafkaClient, to: KafkaConnection, { host, port }: Address): Line {
+export function openLine(to: KafkaConnection, { host, port }: Address): Line {
   let connection: Connection | undefined
   let connecting: Promise<Connection> | undefined
   let ended = false

@@ -13,7 +13,6 @@ import type { Logger } from '../../../config/logger.ts'
 import { LogUnavailableError, MessageRefusedError } from '../../log.ts'
 import { SystemicError } from '../../systemic-error.ts'
 import { waitBefore } from '../../writer/retry.ts'
-import type { KafkaClient } from '../client/load.ts'
 import { connectTo } from '../connection.ts'
 import { brokerError, code, messageRefused, producerLost, reasonOf } from '../failure.ts'
 import { addressOf, openLeaders } from '../leaders.ts'
@@ -24,7 +23,6 @@ import { abort, advance, disown, encode, isReady, putBack, queueOf, renew, takeB
 import { newProducerId, type Produced, produce } from './requests.ts'
 
 export interface ProducerOptions {
-  readonly client: KafkaClient
   readonly admin: Admin
   readonly topic: Topic
   readonly requestTimeoutMs: number
@@ -52,7 +50,7 @@ const backOff = { waitMsMin: 20, waitMsMax: 1000 }
 /** Share of the request time-out, so that the leader answers before the connection is dropped. */
 const acknowledgeShare = 0.8
 
-export function openProducer({ client, admin, requestTimeoutMs, logger, onGone, ...first }: ProducerOptions): Producer {
+export function openProducer({ admin, requestTimeoutMs, logger, onGone, ...first }: ProducerOptions): Producer {
   const queues: PartitionQueue[] = []
   const busy = new Set<string>()
   const timer = openDeadlineTimer(ring)
@@ -139,14 +137,14 @@ export function openProducer({ client, admin, requestTimeoutMs, logger, onGone, 
 
   /** One request and its answer. */
   async function exchange(chosen: readonly PartitionQueue[], leader: Broker): Promise<Produced[]> {
-    const connection = await connectTo(client, admin, leader)
+    const connection = await connectTo(admin, leader)
     if (chosen.some(queue => queue.producerId === undefined)) {
-      const producerId = await newProducerId(client, connection)
+      const producerId = await newProducerId(connection)
       for (const queue of chosen) if (queue.producerId === undefined) renew(queue, producerId)
     }
     const batches = chosen.map(queue => ({ partition: queue.partition, bytes: encode(queue) }))
     for (const { batch } of chosen) batch!.sent = true
-    return produce(client, connection, name, batches, Math.floor(requestTimeoutMs * acknowledgeShare))
+    return produce(connection, name, batches, Math.floor(requestTimeoutMs * acknowledgeShare))
   }
 
   function settle(chosen: readonly PartitionQueue[], answers: readonly Produced[]): void {
@@ -174,7 +172,7 @@ export function openProducer({ client, admin, requestTimeoutMs, logger, onGone, 
   /** Handles the error code for a rejected batch: what concerns one message or all is final, and everything else is retried. */
   function refused(queue: PartitionQueue, errorCode: number): void {
     const { items, itemsBytes, bytes } = queue.batch!
-    const error = brokerError(client, errorCode)
+    const error = brokerError(errorCode)
     if (errorCode === code.messageTooLarge || errorCode === code.recordListTooLarge) {
       if (items.length === 1)
         return notTaken(queue, `of ${bytes!.length} bytes`, 'raise its max.message.bytes, or send smaller ones', error)

@@ -10,8 +10,7 @@
 // versions add is needed. The client's own functions would encode the batch again, and would fail the whole answer if any partition has an
 // error, including unknown codes.
 
-import type { Connection, Reader, Writer } from '@platformatic/kafka'
-import type { KafkaClient } from '../client/load.ts'
+import { type Connection, createAPI, initProducerIdV0, type Reader, Writer } from '@platformatic/kafka'
 
 /** A broker's answer for one partition. */
 export interface Produced {
@@ -39,7 +38,6 @@ const acksAll = -1
  * @throws the error of the connection; the outcome is then unknown
  */
 export function produce(
-  { createAPI, Writer }: KafkaClient,
   connection: Connection,
   topic: string,
   batches: readonly BatchToProduce[],
@@ -73,7 +71,7 @@ function readProduced(reader: Reader): Produced[] {
 }
 
 /** Requests a new, unique producer id. */
-export async function newProducerId({ initProducerIdV0 }: KafkaClient, connection: Connection): Promise<bigint> {
+export async function newProducerId(connection: Connection): Promise<bigint> {
   const { producerId } = await initProducerIdV0.api.async(connection, null, 0)
   return producerId
 }

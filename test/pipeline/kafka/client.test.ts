@@ -2,16 +2,13 @@
 
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
-import { Ajv } from 'ajv'
-import { describe, expect, test } from 'vitest'
+import { metadataV12, Writer } from '@platformatic/kafka'
+import { expect, test } from 'vitest'
 import { connectBrokers } from '../../../pipeline/kafka/client/broker.ts'
 import { fetchOn } from '../../../pipeline/kafka/client/fetch.ts'
 import { type Line, openLine } from '../../../pipeline/kafka/client/line.ts'
-import { loadClient } from '../../../pipeline/kafka/client/load.ts'
 import { logPartition } from '../../../transformers/log-partition.ts'
 import { connectionTo } from './consumer/source-parts.ts'
-
-const client = loadClient()
 
 /** A server that handles connections with `serve`, and a line to it. */
 async function withServer(serve: (socket: Socket) => void, work: (line: Line, port: number) => Promise<void>): Promise<void> {
@@ -21,7 +18,7 @@ async function withServer(serve: (socket: Socket) => void, work: (line: Line, po
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
-  const line = openLine(client, connectionTo([`127.0.0.1:${port}`]), { host: '127.0.0.1', port })
+  const line = openLine(connectionTo([`127.0.0.1:${port}`]), { host: '127.0.0.1', port })
   try {
     await work(line, port)
   } finally {
@@ -33,8 +30,7 @@ async function withServer(serve: (socket: Socket) => void, work: (line: Line, po
 /** For requests that end otherwise. */
 const patientMs = 60_000
 
-const ask = (line: Line, timeoutMs: number) =>
-  line.ask(timeoutMs, connection => client.metadataV12.api.async(connection, ['t'], false, false))
+const ask = (line: Line, timeoutMs: number) => line.ask(timeoutMs, connection => metadataV12.api.async(connection, ['t'], false, false))
 
 test('an answer that is late closes the line, and the error says so', () =>
   withServer(
@@ -85,7 +81,7 @@ const request = { topicIds: [uuid], partitions: [{ at: logPartition(0, 1), offse
 
 /** The answer to a fetch of two partitions, of which the first has an error; unknown tagged fields follow each part. */
 function fetchAnswer(): Buffer {
-  const writer = client.Writer.create().appendInt32(0).appendInt16(0).appendInt32(0)
+  const writer = Writer.create().appendInt32(0).appendInt16(0).appendInt32(0)
   writer.appendArray([uuid], (to, id) => {
     to.appendUUID(id).appendArray(
       [0, 1],
@@ -115,7 +111,7 @@ const answering = (bytes: Buffer) => (socket: Socket) =>
 
 test('a fetch in which one partition has an error is decoded, with the other partition', () =>
   withServer(answering(fetchAnswer()), async line => {
-    const { partitions } = await line.ask(patientMs, connection => fetchOn(client, connection, request))
+    const { partitions } = await line.ask(patientMs, connection => fetchOn(connection, request))
     expect(partitions.map(({ at, error, aborted, records }) => [at, error, aborted, [...records]])).toEqual([
       [0, 1, [{ producerId: 77, firstOffset: 4 }], [1, 2]],
       [1, 0, [{ producerId: 77, firstOffset: 4 }], [1, 2]],
@@ -154,7 +150,7 @@ test('a fetch that is cut off anywhere fails, and does not end the process', asy
   const answer = fetchAnswer()
   for (let length = 0; length < answer.length; length += 7) {
     await withServer(answering(answer.subarray(0, length)), async line => {
-      await expect(line.ask(patientMs, connection => fetchOn(client, connection, request))).rejects.toThrow(Error)
+      await expect(line.ask(patientMs, connection => fetchOn(connection, request))).rejects.toThrow(Error)
     })
   }
 })
@@ -162,7 +158,7 @@ test('a fetch that is cut off anywhere fails, and does not end the process', asy
 /** A broker's answer to ApiVersions version 0: the highest version of each request, by its number. */
 function knowing(highest: Readonly<Record<number, number>>): Buffer {
   const known = Object.entries(highest)
-  const writer = client.Writer.create().appendInt16(0)
+  const writer = Writer.create().appendInt16(0)
   writer.appendArray(known, (to, [key, max]) => to.appendInt16(Number(key)).appendInt16(0).appendInt16(max), false, false)
   return writer.buffer
 }
@@ -193,24 +189,3 @@ test('a static member needs a broker that says whether it leads, and the error n
     )
     broker.end()
   }))
-
-describe('the client', () => {
-  const options = { clientId: 'sluice', bootstrapBrokers: ['127.0.0.1:1'], strict: true }
-
-  test('checks its options, although it compiles no check while it is loaded', async () => {
-    const { Admin } = client
-    await new Admin(options).close()
-    expect(() => new Admin({ ...options, retries: -1 })).toThrow(/retries/)
-    await new Admin({ ...options, retries: 1 }).close()
-  })
-
-  test('lacks what is not used, and others in the process load it whole', async () => {
-    expect(client).not.toHaveProperty('Producer')
-    expect(client).not.toHaveProperty('deleteTopicsV1')
-    expect(await import('@platformatic/kafka')).toMatchObject({ Producer: expect.any(Function), deleteTopicsV1: expect.anything() })
-  })
-
-  test('leaves Ajv unchanged', () => {
-    expect(() => new Ajv().compile({ type: 'nonsense' })).toThrow(/type/)
-  })
-})

@@ -5,7 +5,6 @@ import { once } from 'node:events'
 import { Writable } from 'node:stream'
 import { pino } from 'pino'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { loadClient } from '../../../pipeline/kafka/client/load.ts'
 import { connectTo, kafkaConnection, openAdmin } from '../../../pipeline/kafka/connection.ts'
 import { type KafkaLog, type KafkaLogSettings, openKafkaLog } from '../../../pipeline/kafka/log.ts'
 import { encodeBatch } from '../../../pipeline/kafka/producer/batch.ts'
@@ -308,13 +307,12 @@ describeWithKafka('the log on Kafka', kafka => {
       async (log, topic) => {
         await log.append([text('before')])
         const [{ producerId }] = (await readTopic(kafka.brokers, topic)) as [StoredMessage]
-        const client = loadClient()
         const connection = await kafkaConnection(logSettings(kafka.brokers, topic))
         const admin = await openAdmin(connection)
         const [leader] = (await describeTopic(admin, topic))!.leaders
         // Another producer with the same id and a higher epoch.
         const bytes = encodeBatch([text('theirs')], { producerId, epoch: 1, sequence: 0 }, Date.now())
-        const produced = await produce(client, await connectTo(client, admin, leader!), topic, [{ partition: 0, bytes }], 1000)
+        const produced = await produce(await connectTo(admin, leader!), topic, [{ partition: 0, bytes }], 1000)
         expect(produced).toEqual([{ partition: 0, errorCode: 0, baseOffset: 1 }])
         await admin.close()
 

@@ -1,9 +1,8 @@
 // Describes topics, creates missing ones, and reads their offsets.
 
 import { randomBytes } from 'node:crypto'
-import type { Admin } from '@platformatic/kafka'
+import { Admin, kGetApi, kGetBootstrapConnection } from '@platformatic/kafka'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { loadClient } from '../../../pipeline/kafka/client/load.ts'
 import { openKafkaLog } from '../../../pipeline/kafka/log.ts'
 import { describeTopic, openTopics, reachTopic, readCommitted, topicNames } from '../../../pipeline/kafka/topics.ts'
 import { LogUnavailableError } from '../../../pipeline/log.ts'
@@ -17,7 +16,6 @@ import { logSettings, readTopic, silent } from './stored-messages.ts'
 const randomName = (): string => `test-${randomBytes(6).toString('hex')}`
 
 test('a topic that this user may not see needs the right to describe it, whatever is done with it then', async () => {
-  const { kGetBootstrapConnection, kGetApi } = loadClient()
   const refused = { brokers: [], topics: [{ name: 'plant', errorCode: 29, partitions: [] }] }
   const admin = {
     [kGetBootstrapConnection]: (done: (error: null, connection: object) => void) => done(null, {}),
@@ -31,8 +29,7 @@ test('a topic that this user may not see needs the right to describe it, whateve
 describeWithKafka('a topic', kafka => {
   let admin: Admin
   beforeAll(() => {
-    const { Admin: Client } = loadClient()
-    admin = new Client({ clientId: 'test', bootstrapBrokers: [...kafka.brokers], retries: 20, retryDelay: 100 })
+    admin = new Admin({ clientId: 'test', bootstrapBrokers: [...kafka.brokers], retries: 20, retryDelay: 100 })
   })
   afterAll(() => admin.close())
 

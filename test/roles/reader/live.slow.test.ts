@@ -30,7 +30,7 @@ function load(environment: Record<string, string>): ReaderLiveOptions {
 
 async function serve(options: ReaderLiveOptions): Promise<{ url: string } & AsyncDisposable> {
   const metrics = openReaderMetrics(new Registry()).live
-  const live = openReaderLive(options, {
+  const live = await openReaderLive(options, {
     access: openFakeAccess(),
     key: Buffer.alloc(32, 3),
     metrics,

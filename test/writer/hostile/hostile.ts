@@ -4,7 +4,6 @@
 import { sample } from 'fast-check'
 import kafkajs from 'kafkajs'
 import type { EnvelopeOptions } from '../../../pipeline/envelope/options.ts'
-import { loadClient } from '../../../pipeline/kafka/client/load.ts'
 import { connectTo, openAdmin } from '../../../pipeline/kafka/connection.ts'
 import { produce } from '../../../pipeline/kafka/producer/requests.ts'
 import { describeTopic } from '../../../pipeline/kafka/topics.ts'
@@ -123,7 +122,6 @@ async function acceptAnyTime({ tools, topic }: Site): Promise<void> {
 
 /** Batches that no client would build. The broker may refuse one, which is then not in the log. */
 async function send({ kafka, topic }: Site, seed: number, batches: number): Promise<void> {
-  const client = loadClient()
   const admin = await openAdmin(connectionTo(kafka.brokers))
   try {
     const { leaders } = (await describeTopic(admin, topic))!
@@ -136,7 +134,7 @@ async function send({ kafka, topic }: Site, seed: number, batches: number): Prom
       const messages = kinds[isUsual ? 1 : 0]!.slice(number * messagesPerBatch, (number + 1) * messagesPerBatch)
       const now = BigInt(Date.now())
       const bytes = encodeBatch(messages, isUsual ? { baseTimestamp: now, maxTimestamp: now } : times)
-      await produce(client, await connectTo(client, admin, leaders[partition]!), topic, [{ partition, bytes }], 10_000)
+      await produce(await connectTo(admin, leaders[partition]!), topic, [{ partition, bytes }], 10_000)
     }
   } finally {
     await admin.close()
