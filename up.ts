@@ -27,9 +27,7 @@ import { openapiRoutes } from './http/openapi/openapi.ts'
 import { createServer } from './http/server.ts'
 import { readServerTls } from './http/tls-files.ts'
 import type { Administration } from './pipeline/administration.ts'
-import { reopenedSentence } from './pipeline/dead-letters/reopen.ts'
 import { openEmbeddedLog } from './pipeline/embedded-log/log.ts'
-import { reopenEmbeddedReplays } from './pipeline/embedded-log/old-replays.ts'
 import { openEmbeddedSource } from './pipeline/embedded-log/source.ts'
 import { openEmbeddedTopicReader } from './pipeline/embedded-log/topic-reader.ts'
 import { openIngestMetrics } from './pipeline/ingest/metrics.ts'
@@ -113,8 +111,6 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   closeLater(() => log.close())
   const deadLetterLog = openLog(deadLettersTopic(topic, writerName), 'dead_letters')
   closeLater(() => deadLetterLog.close())
-  const reopened = await reopenEmbeddedReplays(logFolder, deadLetterLog, name => openLog(name, 'log'), { topic, writer: writerName })
-  if (reopened > 0) logger.warn({ letters: reopened }, reopenedSentence(reopened))
 
   const store = openFailingDatabase(database)
   const sink = await openSink({

@@ -24,8 +24,6 @@ const offsetHeader = 'sluice.offset'
 export const firstDeadLetterHeader = '__connect.errors.topic'
 /** A letter has the headers of its message, of which not all are the envelope's, and at most 24 of ours. */
 export const deadLetterHeadersMax = headersMaxDefault + 32
-/** Number of `originalHeaders`, which come after the sender's. */
-const originalCount = 3
 
 export function originalHeaders({ log, partition, offset }: MessagePosition): Header[] {
   return [
@@ -53,13 +51,6 @@ export function originalOf(headers: readonly Header[]): MessagePosition | undefi
 export function settlesOf(headers: readonly Header[]): LogPosition | undefined {
   const position = parseMessageId(textOf(headers, settlesHeader) ?? '')
   return position?.log === '' ? position : undefined
-}
-
-/** The position in the last headers of a message in an old replays topic; undefined if they have none. */
-export function replayedOf(headers: readonly Header[]): MessagePosition | undefined {
-  const marks = ownHeaders(headers).slice(-originalCount)
-  if (marks.map(({ key }) => key).join() !== [logHeader, partitionHeader, offsetHeader].join()) return undefined
-  return originalOf(marks)
 }
 
 /** The text of the last header of this name; undefined if there is none, or it is not text. */

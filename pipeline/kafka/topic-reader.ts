@@ -1,7 +1,7 @@
 // The Kafka topic reader: fetches a partition from its leader, one fetch at a time, and splits it into chunks like a writer's source.
 
 import { setTimeout as wait } from 'node:timers/promises'
-import type { Admin } from '@platformatic/kafka'
+import { type Admin, FetchIsolationLevels, ListOffsetTimestamps } from '@platformatic/kafka'
 import { logPartition } from '../../transformers/log-partition.ts'
 import { LogUnavailableError } from '../log.ts'
 import { headersMaxDefault, type RawChunk } from '../source.ts'
@@ -135,7 +135,7 @@ export async function openKafkaTopicReader(options: KafkaTopicReaderOptions): Pr
     const partitions = topic.leaders.map((_, partitionIndex) => ({ partitionIndex, timestamp }))
     const found = await admin.listOffsets({
       topics: [{ name, partitions }],
-      isolationLevel: client.FetchIsolationLevels.READ_COMMITTED,
+      isolationLevel: FetchIsolationLevels.READ_COMMITTED,
     })
     return new Map(found.flatMap(one => one.partitions.map(({ partitionIndex, offset }) => [partitionIndex, Number(offset)] as const)))
   }
@@ -143,8 +143,8 @@ export async function openKafkaTopicReader(options: KafkaTopicReaderOptions): Pr
   async function bounds(): Promise<Map<number, TopicBounds>> {
     try {
       // If it were read after the end, the start could be above it, because messages may be deleted in between.
-      const starts = await offsets(client.ListOffsetTimestamps.EARLIEST)
-      const ends = await offsets(client.ListOffsetTimestamps.LATEST)
+      const starts = await offsets(ListOffsetTimestamps.EARLIEST)
+      const ends = await offsets(ListOffsetTimestamps.LATEST)
       return new Map([...ends].map(([partition, end]) => [partition, { start: Math.min(starts.get(partition)!, end), end }]))
     } catch (error) {
       throw (

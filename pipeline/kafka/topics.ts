@@ -49,7 +49,7 @@ export async function describeTopic(admin: Admin, name: string, attempt = 0): Pr
 }
 
 /** As `describeTopic`, for several topics in the order of their names. */
-export async function describeTopics(admin: Admin, names: readonly string[], attempt = 0): Promise<(Topic | undefined)[]> {
+async function describeTopics(admin: Admin, names: readonly string[], attempt = 0): Promise<(Topic | undefined)[]> {
   const metadata = await readMetadata(admin, names, attempt)
   return names.map(name => topicIn(metadata, name))
 }

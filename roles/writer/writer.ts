@@ -20,7 +20,6 @@ import { databaseNames, type StoreName } from '../stores/store.ts'
 import { type GroupWatch, openGroupWatch } from './group-watch.ts'
 import { openHealth } from './health.ts'
 import { assertWriterMemory, writerMemoryBytesMax } from './memory.ts'
-import { reopenOldReplays } from './old-replays.ts'
 import type { WriterOptions } from './options.ts'
 import { openWriterTopics, watchTopics } from './topics.ts'
 import type { WorkerSettings } from './worker.ts'
@@ -93,13 +92,6 @@ async function serve(store: StoreName, options: WriterOptions, version: string, 
   if (found === undefined) return
   /** By log: new ones are appended, so that the others keep their index. */
   let topics = found
-  await whenLogIsThere(
-    () => reopenOldReplays({ connection, options, topics: topics.map(topic => topic.name), writer: name, logger }),
-    error => (waitsFor = error),
-    outages.report('log'),
-    signal,
-  )
-  if (signal.aborted) return
   waitsFor = undefined
   const hasPattern = wantedTopics(options.log).some(isPattern)
   const partitions = topics.reduce((sum, topic) => sum + topic.partitions, 0)

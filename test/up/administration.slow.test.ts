@@ -1,14 +1,7 @@
 // Dead letters, verification and traces of a running `sluice up` with the tools on the command line and an administrator's token.
 
-import { existsSync } from 'node:fs'
-import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { openEmbeddedLog } from '../../pipeline/embedded-log/log.ts'
-import type { Log } from '../../pipeline/log.ts'
 import { sluice } from '../bin/command.ts'
-import { oldReplay, oldResolution } from '../pipeline/dead-letters/old-replays.ts'
-import { silent } from '../pipeline/embedded-log/folder.ts'
-import { outgoing } from '../pipeline/message.ts'
 import { call, expectStatus, makeSite, publish, readUntil } from './operator.ts'
 import { administrator, startedFolder, startPlatform } from './platform.ts'
 
@@ -75,15 +68,10 @@ test('an administrator lists, shows, replays and drops dead letters, verifies an
   expect([limited.code, limited.output.toString()]).toEqual([1, '0 dead letters replayed: stored and no longer open\n'])
   expect(limited.errors).toMatch(new RegExp(`^${bad} stays open: one-value: .*\n${refused} stays open: format-limit: `))
 
-  // An earlier version was asked to replay the letter, and stopped before it did: the upgrade reopens it.
+  // Without the limit.
   await platform.stop()
-  const [, , offset] = refused.split('-').map(Number)
-  await withLogOf(folder.path, 'messages.dead-letters.relational', log => log.append([oldResolution(offset!)]))
-  await withLogOf(folder.path, 'messages.replays.relational', log => log.append([oldReplay(outgoing(), offset!)]))
   platform = await start()
   token = await tokenOf()
-  expect(platform.printed()).toContain('1 dead letter was reopened, because an earlier release had not finished replaying')
-  expect(existsSync(join(folder.path, 'log', 'messages.replays.relational.sqlite'))).toBe(false)
   expect(await said('verify', 'relational')).toContain('of the dead-lettered, 2 are open')
   expect(await said('dlq', 'replay', '--rule', 'format-limit', '--dry-run')).toBe('1 dead letter would be replayed\n')
   expect(await said('dlq', 'replay', '--rule', 'format-limit')).toBe('1 dead letter replayed: stored and no longer open\n')
@@ -97,11 +85,3 @@ test('an administrator lists, shows, replays and drops dead letters, verifies an
   expect([code, errors]).toEqual([1, 'no dead letter has the id 1-0-999\n'])
   expect(await platform.stop()).toBe(0)
 })
-
-/** Opens a log of a stopped platform. */
-async function withLogOf(data: string, name: string, work: (log: Log) => Promise<unknown>): Promise<void> {
-  const path = join(data, 'log', `${name}.sqlite`)
-  const log = openEmbeddedLog({ path, name, queueBytesMax: 1 << 24, retentionMs: 1e9, logger: silent })
-  await work(log)
-  await log.close()
-}

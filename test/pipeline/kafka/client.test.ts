@@ -137,7 +137,7 @@ test('a fetch asks for the partitions of several topics in the order given, and 
       answering(fetchAnswer())(socket)
     },
     async line => {
-      const { partitions } = await line.ask(patientMs, connection => fetchOn(client, connection, several))
+      const { partitions } = await line.ask(patientMs, connection => fetchOn(connection, several))
       expect(partitions.map(({ at }) => at)).toEqual([logPartition(1, 0), logPartition(1, 1)])
       const sent = (await asked.promise).toString('hex')
       const ids = [...sent.matchAll(/0123456789abcdef0123456789abcdef|fedcba9876543210fedcba9876543210/g)].map(([id]) => id)

@@ -149,7 +149,6 @@ test('a pattern matches no internal topic and no dead letters', () => {
     '_plant',
     'messages',
     'messages.dead-letters.relational',
-    'messages.replays.relational',
   ]
   expect(matchingTopics(['^'], existing)).toEqual(['_plant', 'messages'])
 })
