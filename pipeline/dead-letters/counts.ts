@@ -1,7 +1,7 @@
 // Counts the open dead letters by rule, and reads on from where it stopped: what was read before is not read again.
 
 import type { TopicReader } from '../topic-reader.ts'
-import { isOfTopic, parseAt } from './parse.ts'
+import { parseAt } from './parse.ts'
 import { positionKey, resolves } from './state-index.ts'
 
 /** About 150 bytes of memory for each open letter. Call `readOn` only after the previous call has ended. */
@@ -46,7 +46,7 @@ export function openDeadLetterCounts(reader: TopicReader, topicId: string): Dead
           const cursor = chunk.cursor()
           while (cursor.next()) {
             const parsed = parseAt(cursor)
-            if (parsed === undefined || (parsed.kind === 'letter' && !isOfTopic(parsed, topicId))) continue
+            if (parsed === undefined || (parsed.kind === 'letter' && parsed.logId !== topicId)) continue
             const { log, partition: of, offset } = parsed.original
             const key = log * 4096 + of
             let openInPartition = open.get(key)

@@ -17,7 +17,7 @@ export interface DeadLetterFilter {
   readonly rule?: string
   readonly channel?: string
   readonly all?: boolean
-  /** Only letters that may be of the topic with this id. */
+  /** Only letters of the topic with this id. */
   readonly topicId?: string
 }
 
@@ -33,14 +33,6 @@ export interface ToResolve {
 /** The selected letters, in the order of their topic, each with its cursor, which is valid until the next letter is requested. */
 export async function* selectDeadLetters(reader: TopicReader, filter: DeadLetterFilter): AsyncGenerator<Found> {
   yield* selected(reader, await openDeadLetterIndex(reader, filter.topicId), wantedBy(filter, idsOf(filter)))
-}
-
-/** Whether there is a letter of the log with this number that does not say the topic's id. */
-export async function hasUnnamedDeadLetters(reader: TopicReader, log: number): Promise<boolean> {
-  for await (const { deadLetter } of selectDeadLetters(reader, { all: true })) {
-    if (deadLetter.original.log === log && deadLetter.logId === undefined) return true
-  }
-  return false
 }
 
 /** @throws SystemicError for an id that matches letters of several logs, RangeError for an invalid id */

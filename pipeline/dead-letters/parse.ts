@@ -29,8 +29,8 @@ export interface ParsedDeadLetter {
   readonly original: MessagePosition
   /** The topic of the message. */
   readonly topic: string
-  /** The topic's id; undefined in letters of earlier releases. */
-  readonly logId: string | undefined
+  /** The topic's id. */
+  readonly logId: string
   /** The stage that failed: `KEY_CONVERTER`, `VALUE_CONVERTER` (it could not be decoded) or `TASK_PUT` (the store rejected it). */
   readonly stage: string
   readonly rule: string
@@ -50,8 +50,8 @@ export interface Resolution {
   readonly kind: 'resolution'
   readonly original: MessagePosition
   readonly resolved: Resolved
-  /** Position of the resolved letter; undefined for a resolution by an older tool, which resolves all earlier letters of the message. */
-  readonly deadLetter: LogPosition | undefined
+  /** Position of the resolved letter. */
+  readonly deadLetter: LogPosition
 }
 
 /** The entry at the cursor; undefined if neither a writer nor a tool of ours wrote it. */
@@ -63,14 +63,15 @@ export function parseAt(cursor: RawCursor): ParsedDeadLetter | Resolution | unde
   const ours = headers.slice(start)
   const original = originalOf(ours)
   const rule = textOf(ours, 'sluice.rule')
-  if (original === undefined || rule === undefined) return undefined
+  const logId = textOf(ours, logIdHeader)
+  if (original === undefined || rule === undefined || logId === undefined) return undefined
   const record = Number.parseInt(textOf(ours, 'sluice.record') ?? '', 10)
   const shortenedBytes = Number.parseInt(textOf(ours, shortenedHeader) ?? '', 10)
   return {
     kind: 'letter',
     original,
     topic: textOf(ours, firstDeadLetterHeader) ?? '',
-    logId: textOf(ours, logIdHeader),
+    logId,
     stage: textOf(ours, '__connect.errors.stage') ?? '',
     rule,
     reason: textOf(ours, '__connect.errors.exception.message') ?? '',
@@ -82,16 +83,12 @@ export function parseAt(cursor: RawCursor): ParsedDeadLetter | Resolution | unde
   }
 }
 
-/** Whether the letter may be of the topic with this id: numbers of logs are used again, and letters of earlier releases do not say the id. */
-export function isOfTopic({ logId }: ParsedDeadLetter, id: string): boolean {
-  return logId === undefined || logId === id
-}
-
 function resolutionOf(headers: readonly Header[]): Resolution | undefined {
   const original = originalOf(headers)
   const resolved = textOf(headers, settledHeader)
-  if (original === undefined || (resolved !== 'dropped' && resolved !== 'replayed')) return undefined
-  return { kind: 'resolution', original, resolved, deadLetter: settlesOf(headers) }
+  const deadLetter = settlesOf(headers)
+  if (original === undefined || deadLetter === undefined || (resolved !== 'dropped' && resolved !== 'replayed')) return undefined
+  return { kind: 'resolution', original, resolved, deadLetter }
 }
 
 /** Builds the resolution of a letter, to be appended to the same topic. Another letter of the message may be appended before it. */

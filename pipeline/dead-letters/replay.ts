@@ -12,7 +12,6 @@ import { Outcome, RecordBatch } from '../../transformers/record-batch.ts'
 import { whereabouts } from '../audit/whereabouts.ts'
 import type { Log, OutgoingMessage } from '../log.ts'
 import { headerLimitRule } from '../source.ts'
-import { SystemicError } from '../systemic-error.ts'
 import type { TopicReader } from '../topic-reader.ts'
 import type { Decoder } from '../writer/decode.ts'
 import { type DeadLetterFilter, deadLettersToResolve, type OnProgress } from './filter.ts'
@@ -182,8 +181,7 @@ export async function replay(parts: ReplayParts, filter: DeadLetterFilter, optio
         (await parts.audit.logs()).find(({ number }) => number === log),
       )
     const { logId } = found.deadLetter
-    if (logId === undefined) checkKnown(known.get(log), log, parts)
-    else if (!isOwn(known.get(log), logId, parts)) {
+    if (!isOwn(known.get(log), logId, parts)) {
       leave(
         idOf(found.deadLetter),
         `the store has no log ${log} of the topic ${parts.topic} with the id ${logId} and the writer ${parts.writer}: its number was freed, or the dead letter belongs to another store; check --writer, select the store with --store or --config, or drop the dead letter`,
@@ -203,21 +201,6 @@ function isFull({ batch, deadLetters, bytes }: Piece): boolean {
 
 function isOwn(known: AuditedLog | undefined, logId: string, { topic, writer }: ReplayParts): boolean {
   return known?.name === topic && known.id === logId && known.writer === writer
-}
-
-/**
- * For letters of an earlier release, which do not name the id of their topic.
- *
- * @throws SystemicError for a log that the store does not know, whose letters belong to another store, and a log of another writer
- */
-function checkKnown(known: AuditedLog | undefined, number: number, { topic, writer }: ReplayParts): void {
-  if (known === undefined || known.name !== topic) {
-    throw new SystemicError(
-      `the store does not know log ${number} of the topic ${topic}: the dead letters belong to another store, select it with --store or --config`,
-    )
-  }
-  if (known.writer === writer) return
-  throw new SystemicError(`the store's rows of log ${number} belong to the writer ${known.writer}: use --writer ${known.writer}`)
 }
 
 function reasonOf({ rule, reason, hint }: Rejection): string {

@@ -4,7 +4,7 @@ import type { LogPosition } from '../log.ts'
 import type { MessageId } from '../message-id.ts'
 import type { TopicBounds, TopicReader } from '../topic-reader.ts'
 import type { MessagePosition } from './headers.ts'
-import { isOfTopic, parseAt } from './parse.ts'
+import { parseAt } from './parse.ts'
 
 /** Open: the writer has dead-lettered the message, and the letter was not resolved since. */
 export type DeadLetterState = 'open' | 'replayed' | 'dropped'
@@ -41,7 +41,7 @@ interface Resolutions {
 /**
  * Reads the whole topic. Skips a resolution without a letter, which occurs only if the start of the topic was deleted.
  *
- * @param topicId skips letters that are surely of a topic with another id
+ * @param topicId skips letters of a topic with another id: numbers of logs are used again
  */
 export async function openDeadLetterIndex(reader: TopicReader, topicId?: string): Promise<DeadLetterIndex> {
   const bounds = await reader.bounds()
@@ -60,7 +60,7 @@ export async function openDeadLetterIndex(reader: TopicReader, topicId?: string)
       const cursor = chunk.cursor()
       while (cursor.next()) {
         const parsed = parseAt(cursor)
-        if (parsed === undefined || (parsed.kind === 'letter' && topicId !== undefined && !isOfTopic(parsed, topicId))) continue
+        if (parsed === undefined || (parsed.kind === 'letter' && topicId !== undefined && parsed.logId !== topicId)) continue
         const resolutions = resolutionsOf(parsed.original)
         const { offset } = parsed.original
         if (parsed.kind === 'letter') {
@@ -96,7 +96,6 @@ export function positionKey(partition: number, offset: number): number {
 }
 
 /** A letter written while an older one was being resolved comes after the position in the resolution: it stays open. */
-export function resolves(deadLetter: LogPosition | undefined, position: number): boolean {
-  if (deadLetter === undefined) return true
+export function resolves(deadLetter: LogPosition, position: number): boolean {
   return position % 4096 === deadLetter.partition && position <= positionKey(deadLetter.partition, deadLetter.offset)
 }

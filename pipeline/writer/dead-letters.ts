@@ -62,7 +62,7 @@ export interface DeadLettersOptions {
 /** The most bytes of one append, so that it fits through the queue of the log beside others. */
 const appendBytesMax = 1024 * 1024
 
-/** The id of the topic that the message was in. Dead letters of earlier releases have none. */
+/** The id of the topic that the message was in. */
 export const logIdHeader = 'sluice.log-id'
 /** In a dead letter without its message's content: the bytes of the message. */
 export const shortenedHeader = 'sluice.shortened'

@@ -5,7 +5,6 @@ import { ToolError } from '../../../bin/streams.ts'
 import { type Logger, openLogger } from '../../../config/logger.ts'
 import { loadOptions, OptionsError } from '../../../config/options/options.ts'
 import type { CommittedOf } from '../../../pipeline/audit/verify.ts'
-import { hasUnnamedDeadLetters } from '../../../pipeline/dead-letters/filter.ts'
 import { deadLetterHeadersMax } from '../../../pipeline/dead-letters/headers.ts'
 import { type DeadLetterQueue, openDeadLetterQueue } from '../../../pipeline/dead-letters/queue.ts'
 import { type Replay, replay } from '../../../pipeline/dead-letters/replay.ts'
@@ -54,11 +53,7 @@ export interface Target {
   decoder(): Decoder
   /** The writer's name, by the command line or its options. */
   readonly writer: string
-  /**
-   * Frees the number of a log in the store.
-   *
-   * @throws SinkError that says why it cannot be freed, ToolError if dead letters of an earlier release could be taken for those of another log
-   */
+  /** Frees the number of a log in the store. @throws SinkError that says why it cannot be freed */
   freeLog(number: number): Promise<void>
   /** For a store that stores no positions. */
   readonly committed?: CommittedOf
@@ -270,14 +265,7 @@ export async function openTarget(store: StoreName, flags: TargetFlags, sources: 
       // Whether the group's name was given or is the default, a running writer is in one of them.
       const groups = known === undefined ? [] : [known.writer, consumerGroup(store, known.name, undefined)]
       const isIdle = known !== undefined && (await Promise.all(groups.map(isWithoutMembers))).every(Boolean)
-      const log = logToFree(logs, number, isIdle)
-      const name = deadLettersTopic(log.name, log.writer)
-      const deadLetters = await openDeadLettersIfThere(name)
-      if (deadLetters !== undefined && (await hasUnnamedDeadLetters(deadLetters, number))) {
-        throw new ToolError(
-          `the topic ${name} has dead letters of log ${number} from an earlier release, which do not name their topic: a replay would store them under the log that gets the number. Replay or drop them with that writer, and delete the topic; the writer creates it again`,
-        )
-      }
+      logToFree(logs, number, isIdle)
       await kind.freeLog(options.store, number, isIdle).catch(sayStoreFailure)
     },
 

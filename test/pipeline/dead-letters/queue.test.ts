@@ -195,22 +195,6 @@ describe.each(Object.entries(kinds))('on %s', (_name, open) => {
     expect(deadLetters.map(({ id, rule, state }) => [id, rule, state])).toEqual([['1-3-1', 'time-range', 'open']])
   })
 
-  test('a resolution by an older tool, which names no letter, resolves all earlier ones', async () => {
-    const { tool, put } = await withDeadLetters([deadLetter(1), deadLetter(1)])
-    const word = (offset: string) =>
-      outgoing({
-        payload: new Uint8Array(0),
-        headers: Object.entries({ log: '1', partition: '3', offset, settled: 'dropped' }).map(([name, value]) => ({
-          key: `sluice.${name}`,
-          value,
-        })),
-      })
-    await topics!.deadLetters.append([word('1')])
-    expect(await ids(tool())).toEqual([])
-    await put([deadLetter(1)])
-    expect(await ids(tool())).toEqual(['1-3-1'])
-  })
-
   test('an id that matches letters of several logs drops none, and the error lists them', async () => {
     const { tool } = await withDeadLetters([deadLetter(1)], [deadLetter(1, 'time-range'), deadLetter(2, 'time-range')])
     for (const id of ['3-1', 'messages-3-1']) {

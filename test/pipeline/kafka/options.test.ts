@@ -143,13 +143,7 @@ test('the topics of a writer are the named ones, and the existing ones that matc
 })
 
 test('a pattern matches no internal topic and no dead letters', () => {
-  const existing = [
-    '__consumer_offsets',
-    '_schemas',
-    '_plant',
-    'messages',
-    'messages.dead-letters.relational',
-  ]
+  const existing = ['__consumer_offsets', '_schemas', '_plant', 'messages', 'messages.dead-letters.relational']
   expect(matchingTopics(['^'], existing)).toEqual(['_plant', 'messages'])
 })
 
