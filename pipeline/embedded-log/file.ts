@@ -13,7 +13,7 @@ export const partition = 0
 /** That partition, for sources. */
 export const only = logPartition(0, partition)
 
-const formatVersion = 2
+const formatVersion = 1
 /** Identifies the file as ours in SQLite's header: the letters SLUI. */
 const applicationId = 0x534c5549
 
@@ -45,9 +45,6 @@ const schema = `
     time_ms INTEGER NOT NULL
   ) STRICT;
 `
-
-/** Format 1 had no checksums: its messages stay without one and are not checked. */
-const fromFormat1 = 'ALTER TABLE messages ADD COLUMN checksum INTEGER'
 
 /** An open file. It contains the offsets `[start, end)`; code that changes messages must update both. */
 export interface LogFile {
@@ -121,12 +118,11 @@ function contents(database: DatabaseSync, path: string, name: string): Pick<LogF
     database.prepare('INSERT INTO log (id, name, start) VALUES (?, ?, 0)').run(randomUUID(), name)
   } else if (pragma(database, 'application_id') !== applicationId) {
     throw new SystemicError(`${path} is a database, but not a log: use another path`)
-  } else if (version !== formatVersion && version !== 1) {
+  } else if (version !== formatVersion) {
     throw new SystemicError(`${path} has format ${version}, but this release reads format ${formatVersion}: use the release that wrote it`)
   }
   const row = database.prepare('SELECT id, name, start FROM log').get() as { id: string; name: string; start: number }
   if (row.name !== name) throw new SystemicError(`${path} is the log of the topic ${row.name}, not of ${name}: use another path`)
-  if (version === 1) database.exec(`${fromFormat1}; PRAGMA user_version = ${formatVersion}`)
   database.exec('COMMIT')
 
   // Deleted messages leave no rows, so an empty log continues at its start offset.

@@ -111,38 +111,3 @@ test('texts that SQLite cannot store unchanged do not look like damage', async (
   expect((await read(log)).fault).toBeUndefined()
   await log.close()
 })
-
-/** As in the first release. */
-const format1 = `
-  CREATE TABLE log (id TEXT NOT NULL, name TEXT NOT NULL, start INTEGER NOT NULL) STRICT;
-  CREATE TABLE messages (
-    offset INTEGER PRIMARY KEY, channel TEXT NOT NULL, subtopic TEXT NOT NULL, publisher TEXT NOT NULL, protocol TEXT NOT NULL,
-    content_type TEXT NOT NULL, created_us INTEGER NOT NULL, created_rest_ns INTEGER NOT NULL, headers TEXT, payload BLOB NOT NULL
-  ) STRICT;
-  CREATE TABLE consumers (name TEXT PRIMARY KEY, committed INTEGER NOT NULL) STRICT;
-  CREATE TABLE checkpoints (offset INTEGER PRIMARY KEY, time_ms INTEGER NOT NULL) STRICT;
-  PRAGMA user_version = 1; PRAGMA application_id = 1397511497;
-  INSERT INTO log VALUES ('an id', 'messages', 5);
-  INSERT INTO messages VALUES (5, 'c', 's', 'p', 'http', 'application/json', 7, 8, NULL, x'7b7d');
-  INSERT INTO consumers VALUES ('w', 5)`
-
-test('a file of format 1 is converted to format 2; its messages are read unchecked, and new ones are checked', async () => {
-  change(format1)
-  const log = openLogIn(folder.path)
-  expect([log.id, log.file.start, log.file.end]).toEqual(['an id', 5, 6])
-  expect(await log.append([message])).toEqual([{ partition: 0, offset: 6 }])
-  expect(readAll(log)[0]!.message).toMatchObject({ channel: 'c', subtopic: 's', contentType: 'application/json', createdUs: 7 })
-  await log.close()
-  change("UPDATE messages SET publisher = 'other'")
-  const changed = openLogIn(folder.path)
-  expect(await read(changed)).toMatchObject({ offsets: [5], fault: { message: expect.stringContaining('offset 6 has changed') } })
-  await changed.close()
-})
-
-test('a file of format 1 of another topic is not changed', () => {
-  change(format1)
-  expect(() => openLogIn(folder.path, { name: 'other' })).toThrow(/is the log of the topic messages/)
-  const database = new DatabaseSync(join(folder.path, 'messages.sqlite'))
-  expect(database.prepare('PRAGMA user_version').get()).toEqual({ user_version: 1 })
-  database.close()
-})

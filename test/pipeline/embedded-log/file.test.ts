@@ -43,8 +43,8 @@ test('only the owner can read the file and its write-ahead log', async () => {
 test('a file of another format, topic or program is refused and not changed', async () => {
   await openLogIn(folder.path).close()
   expect(() => openLogIn(folder.path, { name: 'other' })).toThrow(/is the log of the topic messages, not of other/)
-  change('PRAGMA user_version = 3')
-  expect(() => openLogIn(folder.path)).toThrow(/has format 3, but this release reads format 2/)
+  change('PRAGMA user_version = 2')
+  expect(() => openLogIn(folder.path)).toThrow(/has format 2, but this release reads format 1/)
   change('PRAGMA application_id = 7')
   expect(() => openLogIn(folder.path)).toThrow(/is a database, but not a log/)
 })
