@@ -14,7 +14,7 @@ import { SinkError } from '../sink-error.ts'
 import type { Connection } from './connection.ts'
 import { guardrailOf, isAnswer, isSchemaFault, isUndecided } from './errors.ts'
 import type { SinkOptions } from './options.ts'
-import { addColumn, contentTypesColumn, formatTable, hasColumn, logsTable, makeIndex, makeTable, physicalName } from './schema.ts'
+import { formatTable, logsTable, makeIndex, makeTable, physicalName } from './schema.ts'
 import { type HeldLock, withSchemaLock } from './schema-lock.ts'
 
 const scansMax = 8
@@ -36,18 +36,23 @@ export async function readLogs(connection: Connection): Promise<readonly Registe
 }
 
 async function scanLogs(connection: Connection): Promise<RegisteredLog[]> {
-  // All columns: the table of an earlier release has no content types.
-  const rows = await connection.query(`SELECT * FROM ${connection.table(logsTable.name)}`)
+  const rows = await connection.query(
+    `SELECT number, name, id, writer, accepted_at, content_types FROM ${connection.table(logsTable.name)}`,
+  )
   return rows.map(
     (row): RegisteredLog => ({
       number: row['number'] as number,
       name: row['name'] as string,
       id: row['id'] as string,
       writer: row['writer'] as string,
-      contentTypes: contentTypesOf(row[contentTypesColumn.name]),
+      contentTypes: contentTypesOf(row['content_types']),
       acceptedMs: (row['accepted_at'] as Date).getTime(),
     }),
   )
+}
+
+function contentTypesText(contentTypes: readonly string[] | undefined): string | null {
+  return contentTypes === undefined ? null : JSON.stringify(contentTypes)
 }
 
 function contentTypesOf(text: unknown): readonly string[] | undefined {
@@ -72,22 +77,13 @@ export function openLogTable(connection: Connection): LogTable {
   return {
     read: () => readLogs(connection),
     async add({ number, name, id, writer, acceptedMs, contentTypes }) {
-      const values = [number, name, id, writer, new Date(acceptedMs)]
-      if (contentTypes === undefined)
-        return isApplied(`INSERT INTO ${table} (number, name, id, writer, accepted_at) VALUES (?, ?, ?, ?, ?) IF NOT EXISTS`, values)
-      await addColumn(connection, logsTable, contentTypesColumn)
-      const columns = `number, name, id, writer, accepted_at, ${contentTypesColumn.name}`
-      return isApplied(`INSERT INTO ${table} (${columns}) VALUES (?, ?, ?, ?, ?, ?) IF NOT EXISTS`, [
-        ...values,
-        JSON.stringify(contentTypes),
-      ])
+      const columns = 'number, name, id, writer, accepted_at, content_types'
+      const values = [number, name, id, writer, new Date(acceptedMs), contentTypesText(contentTypes)]
+      return isApplied(`INSERT INTO ${table} (${columns}) VALUES (?, ?, ?, ?, ?, ?) IF NOT EXISTS`, values)
     },
     async update({ number, name, acceptedMs, contentTypes }) {
-      if (contentTypes !== undefined) await addColumn(connection, logsTable, contentTypesColumn)
-      const isThere = contentTypes !== undefined || (await hasColumn(connection, logsTable, contentTypesColumn))
-      const set = isThere ? `accepted_at = ?, ${contentTypesColumn.name} = ?` : 'accepted_at = ?'
-      const types = isThere ? [contentTypes === undefined ? null : JSON.stringify(contentTypes)] : []
-      return isApplied(`UPDATE ${table} SET ${set} WHERE number = ? IF name = ?`, [new Date(acceptedMs), ...types, number, name])
+      const update = `UPDATE ${table} SET accepted_at = ?, content_types = ? WHERE number = ? IF name = ?`
+      return isApplied(update, [new Date(acceptedMs), contentTypesText(contentTypes), number, name])
     },
     async remove({ number, acceptedMs }) {
       const replayed = connection.table('sluice_replayed')

@@ -71,9 +71,6 @@ export function formatTable(name: string): Table {
 /** The settings of the schema, by name. The lock for changing it is one more row. */
 export const schemaTable: Table = { name: 'sluice_schema', columns: [partition('name', 'text'), regular('value', 'text')] }
 
-/** A JSON array of media types; null: all. It is added when a writer first takes only some, so that stores of earlier releases stay as they are. */
-export const contentTypesColumn: Column = regular('content_types', 'text')
-
 export const logsTable: Table = {
   name: 'sluice_logs',
   columns: [
@@ -82,6 +79,8 @@ export const logsTable: Table = {
     regular('id', 'text'),
     regular('writer', 'text'),
     regular('accepted_at', 'timestamp'),
+    // A JSON array of media types; null: all.
+    regular('content_types', 'text'),
   ],
 }
 
@@ -286,23 +285,6 @@ export async function makeTable(connection: Connection, table: Table): Promise<v
     createTable(connection.keyspace, table),
     `the table "${table.name}" is missing, and the writer's role may not create it: grant the role CREATE, SELECT, MODIFY ON KEYSPACE "${connection.keyspace}"`,
   )
-}
-
-/** Adds the column unless the table has it. @throws SinkError (systemic) if the role may not */
-export async function addColumn(connection: Connection, table: Table, column: Column): Promise<void> {
-  if (await hasColumn(connection, table, column)) return
-  await withSchemaLock(connection, async () => {
-    if (await hasColumn(connection, table, column)) return
-    await change(
-      connection,
-      `ALTER TABLE ${quoted(connection.keyspace)}.${quoted(table.name)} ADD ${quoted(column.name)} ${column.type}`,
-      `the table "${table.name}" has no column "${column.name}", and the writer's role may not add it: grant the role ALTER ON KEYSPACE "${connection.keyspace}"`,
-    )
-  })
-}
-
-export async function hasColumn(connection: Connection, { name }: Table, column: Column): Promise<boolean> {
-  return (await tablesOf(connection)).get(name)?.has(column.name) === true
 }
 
 async function change(connection: Connection, cql: string, denied: string): Promise<void> {
