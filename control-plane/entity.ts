@@ -90,9 +90,7 @@ export interface EntityFilter {
  */
 function filterSql({ name, metadata }: EntityFilter, values: number): [sql: string, values: string[]] {
   const conditions = [
-    ...(name === undefined
-      ? []
-      : [{ condition: (at: number) => `strpos(coalesce(name_folded, lower(name)), $${at}) > 0`, value: foldedName(name) }]),
+    ...(name === undefined ? [] : [{ condition: (at: number) => `strpos(name_folded, $${at}) > 0`, value: foldedName(name) }]),
     ...(metadata === undefined ? [] : [{ condition: (at: number) => `metadata @> $${at}::jsonb`, value: JSON.stringify(metadata) }]),
   ]
   return [conditions.map(({ condition }, at) => ` AND ${condition(values + 1 + at)}`).join(''), conditions.map(({ value }) => value)]

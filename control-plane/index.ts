@@ -44,7 +44,6 @@ import { provisioningRoutes } from './provisioning/routes.ts'
 import { openMappingRows } from './provisioning/store.ts'
 import { openRequestedIds } from './requests/requested-ids.ts'
 import { openUnknownKeys } from './requests/unknown-keys.ts'
-import { foldStoredNames } from './stored-names.ts'
 import { openThingKeys } from './things/keys.ts'
 import { thingRoutes } from './things/routes.ts'
 import { sharingRoutes } from './things/sharing.ts'
@@ -200,8 +199,6 @@ export function prepareControlPlane({
       await externalStore?.start()
       const outcome = await install(database, policies, masterKeys)
       if (outcome === 'installed') logger.info('control plane installed')
-      const names = await foldStoredNames(database)
-      if (names > 0) logger.info({ names }, 'case-folded the names of an earlier version')
       await bootstrapConfigs.eraseOverdue()
       const lost = await externalKeys.countUnderOtherMasterKeys(database, externalKeys.masterKeyIds)
       if (lost > 0)

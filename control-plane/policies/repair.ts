@@ -1,4 +1,4 @@
-// Adds the automatic policies that users, things and groups of earlier releases lack (SPEC §5, rule 10).
+// Adds the automatic policies that users, things and groups lack, for instance in another policy store (SPEC §5, rule 10).
 
 import type { Database } from '../../database/database.ts'
 import { itself, type Writes } from '../writes.ts'

@@ -1,4 +1,4 @@
-// `./sluice policies repair`: adds the automatic policies that are missing for older users, things and groups.
+// `./sluice policies repair`: adds the automatic policies that users, things and groups lack.
 
 import { type Command, InvalidArgumentError } from 'commander'
 import { writeOutput } from '../../bin/streams.ts'

@@ -31,9 +31,9 @@ export interface Role {
 type Environment = Readonly<Record<string, string>>
 
 /** The tests' environment without variables that change a role's options. */
-function environmentFor(folder: string, extra: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+function environmentFor(extra: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('SVC_') && name !== 'NODE_ENV' && !name.startsWith('VITEST'))
-  return { ...Object.fromEntries(kept), ...patientStop(folder), ...extra }
+  return { ...Object.fromEntries(kept), ...patientStop, ...extra }
 }
 
 export interface Spawned {
@@ -43,9 +43,8 @@ export interface Spawned {
   readonly ended: Promise<number | string>
 }
 
-/** @param folder of the release that runs */
-export function spawnRole(words: readonly string[], environment: NodeJS.ProcessEnv, folder = root): Spawned {
-  return spawnProgram(process.execPath, words, environmentFor(folder, { ...describedAnswers(), ...environment }))
+export function spawnRole(words: readonly string[], environment: NodeJS.ProcessEnv): Spawned {
+  return spawnProgram(process.execPath, words, environmentFor({ ...describedAnswers(), ...environment }))
 }
 
 export function spawnProgram(program: string, words: readonly string[], environment: NodeJS.ProcessEnv): Spawned {

@@ -2,7 +2,6 @@
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync } from 'node:fs'
 import { cp, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -32,23 +31,19 @@ export interface StartOptions {
   readonly root?: string
 }
 
-/** By default a busy machine has time for a stop; tests of how long one takes give another number. A release before the option refuses it. */
-export function patientStop(folder: string): Readonly<Record<string, string>> {
-  return existsSync(join(folder, 'config/process-options.ts')) ? { SVC_PROCESS_STOP_SECONDS: '60' } : {}
-}
+/** By default a busy machine has time for a stop; tests of how long one takes give another number. */
+export const patientStop = { SVC_PROCESS_STOP_SECONDS: '60' }
 
-/** Tests register any number of users. A release before the option refuses it. */
-function liftedBounds(folder: string): Readonly<Record<string, string>> {
-  return existsSync(join(folder, 'control-plane/users/registrations.ts')) ? { SVC_USERS_REGISTRATIONS_PER_HOUR: '0' } : {}
-}
+/** Tests register any number of users. */
+const liftedBounds = { SVC_USERS_REGISTRATIONS_PER_HOUR: '0' }
 
 /** The default: for tests of how long a stop takes, which end with 1 if it takes longer. */
 export const promptStop = { SVC_PROCESS_STOP_SECONDS: '5' }
 
 /** The environment without variables that change the platform's options. */
-function environmentFor(folder: string, extra: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
+function environmentFor(extra: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('SVC_') && name !== 'NODE_ENV' && !name.startsWith('VITEST'))
-  return { ...Object.fromEntries(kept), ...patientStop(folder), ...liftedBounds(folder), ...extra }
+  return { ...Object.fromEntries(kept), ...patientStop, ...liftedBounds, ...extra }
 }
 
 /** Spawns the platform without waiting until it is ready. */
@@ -59,11 +54,11 @@ export function spawnPlatform(options: StartOptions): { child: ChildProcess; pri
     options.npmStartIn === undefined
       ? spawn(process.execPath, [join(root, 'main.ts'), 'up', ...upArguments], {
           cwd: root,
-          env: environmentFor(root, { ...describedAnswers(), ...options.environment }),
+          env: environmentFor({ ...describedAnswers(), ...options.environment }),
         })
       : spawn('npm', ['start', '--', ...upArguments], {
           cwd: options.npmStartIn,
-          env: environmentFor(options.npmStartIn, options.environment),
+          env: environmentFor(options.environment),
         })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) {

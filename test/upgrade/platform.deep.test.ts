@@ -1,28 +1,27 @@
-// From the earlier release to this one, role by role in the order of docs/guides/upgrade.md, without a pause; and back.
+// From one release to the next, role by role in the order of docs/guides/upgrade.md, without a pause; and back.
 
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { apiEnvironment, type Role, readerEnvironment, spawnRole, token, whenReady } from '../roles/processes.ts'
-import { describeUnlessMissing, whenRunning } from '../servers/describe-with.ts'
+import { whenRunning } from '../servers/describe-with.ts'
 import { describeWithKafka, type KafkaAccess } from '../servers/kafka.ts'
 import { describeWithPostgres } from '../servers/postgres.ts'
-import { root } from '../tidy/files.ts'
 import { call, expectStatus, makeSite, publish, readUntil, type Site } from '../up/operator.ts'
 import { disposableFolder, startPlatform } from '../up/platform.ts'
 import { runSluice, startWriter, untilReady } from '../writer/process.ts'
-import { checkOutEarlierRelease, type EarlierRelease, missingEarlierRelease } from './earlier-release.ts'
 import { refusal } from './refusal.ts'
+import { type TwoReleases, twoReleases } from './two-releases.ts'
 
-let checkedOut: EarlierRelease | undefined
-const earlier = whenRunning(() => checkedOut)
+let made: TwoReleases | undefined
+const releases = whenRunning(() => made)
 beforeAll(async () => {
-  if (missingEarlierRelease() === undefined) checkedOut = await checkOutEarlierRelease()
+  made = await twoReleases()
 })
-afterAll(() => checkedOut?.remove())
+afterAll(() => made?.remove())
 
 const spawnIn = (folder: string, words: readonly string[], environment: Readonly<Record<string, string>>) =>
-  spawnRole([join(folder, 'main.ts'), ...words, '--port', '0'], environment, folder)
+  spawnRole([join(folder, 'main.ts'), ...words, '--port', '0'], environment)
 
 /** The roles of a release on one database, topic and store. */
 function rolesOf(folder: string, { database, store, log }: { database: string; store: string; log: Readonly<Record<string, string>> }) {
@@ -84,13 +83,13 @@ async function expectShared(writing: string, reading: string): Promise<void> {
 const publishNext = async (ingest: Role, site: Site, v: number): Promise<void> =>
   void (await expectStatus(publish(ingest.url, site, [{ n: 'count', v }]), 202))
 
-describeUnlessMissing('an upgrade', missingEarlierRelease(), () => {
+describe('an upgrade', () => {
   describeWithKafka('of separate roles', kafka =>
     describeWithPostgres('on PostgreSQL', postgres => {
       test('in the order of the guide never stops the platform, and an earlier api starts again unless the database was migrated', async () => {
         const places = { database: await postgres.createDatabase(), store: await postgres.createDatabase(), log: logOf(kafka) }
-        const before = rolesOf(earlier.folder, places)
-        const now = rolesOf(root, places)
+        const before = rolesOf(releases.earlier, places)
+        const now = rolesOf(releases.later, places)
         const api = await before.api()
         const ingest = await before.ingest(api)
         // A reader is ready once a writer has created its store.
@@ -128,14 +127,14 @@ describeUnlessMissing('an upgrade', missingEarlierRelease(), () => {
         // Back: the earlier api still serves, and one that starts now is refused if the database was migrated.
         await expectShared(api.url, newApi.url)
         const again = before.spawnApi()
-        if (earlier.isMigrated('control-plane/migrations')) {
+        if (releases.isMigrated('control-plane/migrations')) {
           expect(await again.ended).toBe(1)
           expect(again.printed()).toMatch(refusal)
-          expect(await readFile(join(root, 'docs/guides/upgrade.md'), 'utf8')).toMatch(refusal)
+          expect(await readFile(new URL('../../docs/guides/upgrade.md', import.meta.url), 'utf8')).toMatch(refusal)
         } else await expectShared((await whenReady(again)).url, newApi.url)
         for (const role of [ingest, ...ingests, ...readers, api, newApi]) expect(await role.stop()).toBe(0)
         expect(await writer.stop()).toBe(0)
-        const verified = await runSluice(['verify', 'relational'], { ...places.log, SVC_RELATIONAL_URL: places.store })
+        const verified = await runSluice(['verify', 'relational'], { ...places.log, SVC_RELATIONAL_URL: places.store }, releases.later)
         expect([verified.code, verified.printed]).toEqual([0, expect.stringContaining('ok: 7 messages')])
       })
     }),
@@ -144,19 +143,19 @@ describeUnlessMissing('an upgrade', missingEarlierRelease(), () => {
   test('of ./sluice up keeps users, things and messages, and back it is refused if the database was migrated', async () => {
     await using folder = await disposableFolder()
     const data = folder.path
-    let platform = await startPlatform({ data, root: earlier.folder })
+    let platform = await startPlatform({ data, root: releases.earlier })
     const site = await makeSite(platform.url)
     await expectStatus(publish(platform.url, site, [{ n: 'count', v: 1 }]), 202)
     await readUntil(platform.url, site, 1)
     expect(await platform.stop()).toBe(0)
-    platform = await startPlatform({ data })
+    platform = await startPlatform({ data, root: releases.later })
     await expectStatus(publish(platform.url, site, [{ n: 'count', v: 2 }]), 202)
     await readUntil(platform.url, site, 2)
     await expectShared(platform.url, platform.url)
     expect(await platform.stop()).toBe(0)
 
-    const back = () => startPlatform({ data, root: earlier.folder })
-    if (earlier.isMigrated('control-plane/migrations') || earlier.isMigrated('sinks/postgres/migrations'))
+    const back = () => startPlatform({ data, root: releases.earlier })
+    if (releases.isMigrated('control-plane/migrations') || releases.isMigrated('sinks/postgres/migrations'))
       await expect(back()).rejects.toThrow(refusal)
     else expect(await (await back()).stop()).toBe(0)
   })

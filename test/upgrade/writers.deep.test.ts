@@ -1,4 +1,4 @@
-// Writers of the earlier release and of this one share a topic and a store: whichever dies, no message is lost or stored twice.
+// Writers of one release and of the next share a topic and a store: whichever dies, no message is lost or stored twice.
 
 import { setTimeout as wait } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
@@ -11,22 +11,21 @@ import { untilReady } from '../writer/process.ts'
 import { openSiteOn, type Site, shortWaits } from '../writer/site.ts'
 import { missingStores, storeSites } from '../writer/stores/index.ts'
 import { verdict } from '../writer/verdict.ts'
-import { checkOutEarlierRelease, type EarlierRelease, missingEarlierRelease } from './earlier-release.ts'
 import { refusal } from './refusal.ts'
+import { type TwoReleases, twoReleases } from './two-releases.ts'
 
-/** Not `timeseries`: before the first release, the time of a point may change, so that two states of the code write two points of one row. */
-const stores: readonly StoreName[] = ['relational', 'widecolumn', 'document']
+const stores: readonly StoreName[] = ['relational', 'widecolumn', 'timeseries', 'document']
 /** Messages. Less than any store takes on a busy machine. */
 const perSecond = 300
 
-const [earlierPlace, presentPlace] = [0, 1]
+const [earlierPlace, laterPlace] = [0, 1]
 
-let checkedOut: EarlierRelease | undefined
-const earlier = whenRunning(() => checkedOut)
+let made: TwoReleases | undefined
+const releases = whenRunning(() => made)
 beforeAll(async () => {
-  if (missingEarlierRelease() === undefined) checkedOut = await checkOutEarlierRelease()
+  made = await twoReleases()
 })
-afterAll(() => checkedOut?.remove())
+afterAll(() => made?.remove())
 
 /** Kills the writer in that place while it has messages that are not stored. */
 async function killAtWork(site: Site, place: number): Promise<void> {
@@ -35,16 +34,15 @@ async function killAtWork(site: Site, place: number): Promise<void> {
   await site.stop(place, 'SIGKILL')
 }
 
-describeUnlessMissing('writers of two releases', missingEarlierRelease() ?? missingKafka(), () => {
+describeUnlessMissing('writers of two releases', missingKafka(), () => {
   for (const name of stores)
     describeUnlessMissing(name, missingStores[name](), () => {
       test('store each message once between them, each killed at work, and the earlier one starts again unless the store was migrated', async () => {
         const site: Site = await openSiteOn(storeSites[name], {
           partitions: 12,
           places: 2,
-          folders: [earlier.folder],
-          // The earlier release's default was another group.
-          environment: { ...shortWaits, SVC_LOG_GROUP: name, SVC_WORKERS_COUNT: '2', SVC_BATCH_AGE_MS: '20' },
+          folders: [releases.earlier, releases.later],
+          environment: { ...shortWaits, SVC_WORKERS_COUNT: '2', SVC_BATCH_AGE_MS: '20' },
         })
         onTestFinished(() => site.close())
         await calm(site.store.proxy, usualLatencyMs)
@@ -52,12 +50,12 @@ describeUnlessMissing('writers of two releases', missingEarlierRelease() ?? miss
         const load = await startLoad(site.kafka.brokers, site.topic, { perSecond, store: name })
         onTestFinished(() => load.stop())
         await load.flowing
-        await untilReady(await site.start(presentPlace))
-        await killAtWork(site, presentPlace)
-        await untilReady(await site.start(presentPlace))
+        await untilReady(await site.start(laterPlace))
+        await killAtWork(site, laterPlace)
+        await untilReady(await site.start(laterPlace))
         await killAtWork(site, earlierPlace)
-        // Rolled back: under load, beside the present one.
-        if (name === 'relational' && earlier.isMigrated('sinks/postgres/migrations'))
+        // Rolled back: under load, beside the later one.
+        if (name === 'relational' && releases.isMigrated('sinks/postgres/migrations'))
           await expect(site.start(earlierPlace)).rejects.toThrow(refusal)
         else await untilReady(await site.start(earlierPlace))
         expect(await site.untilStored(new Map(load.ends()))).toBe(true)

@@ -62,14 +62,18 @@ function spawnSluice(words: readonly string[], environment: Environment, folder 
   return { child, ended, printed: () => output }
 }
 
-/** Runs a tool of `sluice` until it ends. */
-export function runSluice(words: readonly string[], environment: Environment): Promise<{ code: number | string; printed: string }> {
-  return startTool(words, environment).ended
+/** Runs a tool of `sluice` until it ends. @param folder of another release */
+export function runSluice(
+  words: readonly string[],
+  environment: Environment,
+  folder?: string,
+): Promise<{ code: number | string; printed: string }> {
+  return startTool(words, environment, folder).ended
 }
 
 /** Starts a tool of `sluice`; `kill` sends it SIGKILL. */
-export function startTool(words: readonly string[], environment: Environment) {
-  const { child, ended, printed } = spawnSluice(words, environment)
+export function startTool(words: readonly string[], environment: Environment, folder?: string) {
+  const { child, ended, printed } = spawnSluice(words, environment, folder)
   return {
     kill: () => void child.kill('SIGKILL'),
     ended: ended.then(code => ({ code, printed: printed() })),
@@ -84,11 +88,7 @@ export function startTool(words: readonly string[], environment: Environment) {
  */
 export async function startWriter(environment: Environment, store: StoreName = 'relational', folder?: string): Promise<WriterProcess> {
   const words = ['writer', store, '--port', '0']
-  const { child, ended, printed } = spawnSluice(
-    words,
-    { SVC_INTERNAL_LISTEN: '127.0.0.1:0', ...patientStop(folder ?? root), ...environment },
-    folder,
-  )
+  const { child, ended, printed } = spawnSluice(words, { SVC_INTERNAL_LISTEN: '127.0.0.1:0', ...patientStop, ...environment }, folder)
   const [internalUrl, url] = await new Promise<[string, string]>((resolve, reject) => {
     const look = (): void => {
       const found = /^internal on (http\S+)\nhealth on (http\S+)\/health$/m.exec(printed())

@@ -52,7 +52,7 @@ export interface SiteOptions {
   /** Of the topic; with several numbers there is a topic for each, and the writers read all that match a pattern. */
   readonly partitions?: number | readonly number[]
   readonly places?: number
-  /** Where the release is that runs in each place; this one by default. */
+  /** Where the release is that runs in each place; this one by default. Tools are of the last one. */
   readonly folders?: readonly (string | undefined)[]
   /** Whether each writer reads only one of the topics, in turn by place. All are in one group. */
   readonly isApart?: boolean
@@ -169,7 +169,7 @@ export async function openSiteOn<Store extends StoreSite>(
         yield* store.rows()
         return
       }
-      const listed = await runSluice(['logs', store.name, '--json'], direct)
+      const listed = await runSluice(['logs', store.name, '--json'], direct, folders.at(-1))
       const logs = new Map<number, number>()
       for (const line of listed.printed.trim().split('\n')) {
         const { number, log } = JSON.parse(line) as { number: number; log: string }
@@ -182,7 +182,7 @@ export async function openSiteOn<Store extends StoreSite>(
         yield { ...row, partition: logPartition(log, partitionOf(at)) }
       }
     },
-    verify: () => runSluice(['verify', store.name], direct),
+    verify: () => runSluice(['verify', store.name], direct, folders.at(-1)),
     async close() {
       await Promise.all(writers.map((_, place) => site.stop(place, 'SIGKILL')))
       await tools.close()

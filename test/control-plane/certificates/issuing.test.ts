@@ -204,8 +204,8 @@ describeOnDatabases('issuing', database => {
 
   const makeCertificates = async (count: number): Promise<void> => {
     await writesOn(database())(by(), makeThing)
-    const sql = `INSERT INTO control_plane.certificates (serial, thing, authority, certificate, expires_at)
-      SELECT md5($1 || n), $1::uuid, 'builtin', '', now() + interval '1 day' FROM generate_series(1, ${count}) AS n`
+    const sql = `INSERT INTO control_plane.certificates (serial, thing, owner, authority, certificate, expires_at)
+      SELECT md5($1 || n), id, owner, 'builtin', '', now() + interval '1 day' FROM generate_series(1, ${count}) AS n, control_plane.things WHERE id = $1::uuid`
     await database().query(sql, [thing])
   }
 
@@ -343,8 +343,8 @@ describeOnDatabases('issuing', database => {
 
   test('each issue removes two certificates that expired a month ago', async () => {
     await writesOn(database())(by(), makeThing)
-    const sql = `INSERT INTO control_plane.certificates (serial, thing, authority, certificate, expires_at)
-      SELECT md5($1 || n), $1::uuid, 'builtin', '', now() - interval '31 days' FROM generate_series(1, 3) AS n`
+    const sql = `INSERT INTO control_plane.certificates (serial, thing, owner, authority, certificate, expires_at)
+      SELECT md5($1 || n), id, owner, 'builtin', '', now() - interval '31 days' FROM generate_series(1, 3) AS n, control_plane.things WHERE id = $1::uuid`
     await database().query(sql, [thing])
     await certificates.issue(by(), request())
     expect(await kept()).toHaveLength(2)

@@ -128,7 +128,7 @@ describePlatform('policies', platform => {
       [404, () => ask('POST', '/policies', { subjects: [made.id], object: 'users', policies: ['member'] })],
       [401, () => call(platform().url, 'POST', '/tokens', { body: { email: made.email, password: made.password } })],
     ]
-    const sql = `INSERT INTO control_plane.policy_outbox (entity, kind, policies) SELECT entity, 'thing', '[]' FROM unnest($1::uuid[]) AS entity`
+    const sql = `INSERT INTO control_plane.policy_outbox (entity, policies) SELECT entity, '[]' FROM unnest($1::uuid[]) AS entity`
     const listed = async (): Promise<unknown> => (await ask('GET', '/groups?name=on%20its', undefined, owner.token)).json?.total
     expect(await listed()).toBe(2)
     await platform().database.query(sql, [[thing, group, made.id]])

@@ -1,17 +1,14 @@
 // `sluice policies repair` and `sluice secrets rotate` on the command line, on a server: their effects, output and refusals.
 
-import { readFile } from 'node:fs/promises'
-import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { generateSecret, type MasterKeys } from '../../../config/secrets.ts'
 import { openServer } from '../../../database/server.ts'
 import { main, outputOf } from '../../bin/command.ts'
 import { masterKey as oldKey, openPlatform, type Platform } from '../../control-plane/platform.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
-import { call } from '../../up/operator.ts'
+import { call, expectStatus } from '../../up/operator.ts'
 import { spawnRole } from '../processes.ts'
 
-const firstRelease = fileURLToPath(new URL('../../control-plane/first-release.sql', import.meta.url))
 const owner = { email: 'owner@sluice.example', password: 'correct horse battery' }
 const newKey = Buffer.from(generateSecret(), 'base64url')
 const textOf = (...keys: Buffer[]): string => keys.map(key => key.toString('base64url')).join(',')
@@ -22,11 +19,10 @@ test('sluice secrets generate prints a secret that can be a master key and a ser
   expect(first).not.toBe(second)
 })
 
-describeWithPostgres('a database of the first release', postgres => {
+describeWithPostgres('the database of a control plane', postgres => {
   async function openSite() {
     const url = await postgres.createDatabase()
     const database = await openServer({ url, applicationName: 'sluice-test', connectionsMax: 4 })
-    await database.execute(await readFile(firstRelease, 'utf8'))
     const run = async (words: string, masterKeys = textOf(oldKey)): Promise<{ code: unknown; printed: string }> => {
       const { ended, printed } = spawnRole([main, ...words.split(' ')], { SVC_DATABASE_URL: url, SVC_MASTER_KEY: masterKeys })
       return { code: await ended, printed: printed() }
@@ -44,16 +40,24 @@ describeWithPostgres('a database of the first release', postgres => {
         await platform.close()
       }
     }
+    await serving(async ({ url }) => {
+      await expectStatus(call(url, 'POST', '/users', { body: owner }), 201)
+      const { json } = await expectStatus(call(url, 'POST', '/tokens', { body: owner }), 201)
+      const authorization = `Bearer ${json!['token'] as string}`
+      for (const name of ['sensor', 'other']) await expectStatus(call(url, 'POST', '/things', { authorization, body: { name } }), 201)
+    }, oldKey)
     return { database, run, serving }
   }
 
   test('repair is refused until the database is migrated; then it adds missing policies once, and reports them', async () => {
     const { database, run, serving } = await openSite()
     await database.execute(`DELETE FROM control_plane.tuples WHERE subject <> '*' AND object <> 'authorities'`)
+    const [migration] = await database.query<{ name: string }>('DELETE FROM control_plane.migrations RETURNING name')
     expect(await run('policies repair')).toEqual({
       code: 1,
       printed: expect.stringMatching(/^the control plane's database has an older version.*\n$/),
     })
+    await database.query('INSERT INTO control_plane.migrations (name, run_on) VALUES ($1, now())', [migration!.name])
     const createThing = () =>
       serving(async ({ url }, authorization) => (await call(url, 'POST', '/things', { authorization, body: {} })).status, oldKey)
     expect(await createThing()).toBe(403)

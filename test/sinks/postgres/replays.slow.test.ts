@@ -105,10 +105,10 @@ describeWithPostgres('a replay beside a writer', postgres => {
   })
 
   test('a missing migration stops it, and it applies none', async () => {
-    await operator.query("DELETE FROM sluice.migrations WHERE name >= '0003'")
+    await operator.query('DELETE FROM sluice.migrations')
     await expect(openReplaySink({ database: operator, options, writer: 'writer-1', logNumber: 1 })).rejects.toThrow(
-      /lacks the migrations 0003-publisher-index, .*: start its writer/,
+      /lacks the migrations 0001-store: start its writer/,
     )
-    expect(await operator.query('SELECT name FROM sluice.migrations')).toHaveLength(2)
+    expect(await operator.query('SELECT name FROM sluice.migrations')).toEqual([])
   })
 })

@@ -1,28 +1,12 @@
 // The months that the table `messages` is divided into.
 
 import { once } from 'node:events'
-import { copyFile, mkdtemp, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Database } from '../../../database/database.ts'
-import { migrate } from '../../../database/migrate.ts'
 import { openServer } from '../../../database/server.ts'
-import { openPostgresReader } from '../../../readers/postgres/reader.ts'
-import { openAudit } from '../../../sinks/postgres/audit.ts'
 import { tableStatements } from '../../../sinks/postgres/registry.ts'
 import { maintain, migrateStore } from '../../../sinks/postgres/schema.ts'
-import { openSink } from '../../../sinks/postgres/sink.ts'
-import { packedPosition } from '../../../sinks/sink.ts'
-import { logPartition } from '../../../transformers/log-partition.ts'
-import { pageQuery } from '../../conformance/reader/bench.ts'
-import { logsOf } from '../../conformance/sink/fixture.ts'
 import { describeWithOwnPostgres } from '../../servers/postgres.ts'
-import { options } from './store.ts'
-
-const own = fileURLToPath(new URL('../../../sinks/postgres/migrations', import.meta.url))
-const { signal } = new AbortController()
 
 const insert = (time: string) =>
   `INSERT INTO messages (time, channel, subtopic, publisher, protocol, name, position, index) VALUES ('${time}', 'c', '', 'p', 'http', 'n', 1, 0);`
@@ -132,70 +116,6 @@ describeWithOwnPostgres('the months of the PostgreSQL store', postgres => {
       SELECT (268435456 + random() * 8e9)::bigint * 1000000000 + (random() * 999999999)::bigint, 'c', '', 'p', 'http', '{}', n, 0 FROM generate_series(1, 10000) AS n`)
     const wrong = `SELECT created, time FROM formats.engine WHERE time <> timestamptz 'epoch' + created / 1000 * interval '1 microsecond'`
     expect(await database.query(wrong)).toEqual([])
-  })
-
-  /** A store as a release left it that had these migrations. */
-  async function olderStore(migrations: readonly string[]): Promise<Database> {
-    const folder = await mkdtemp(join(tmpdir(), 'sluice-migrations-'))
-    for (const name of migrations) await copyFile(join(own, `${name}.sql`), join(folder, `${name}.sql`))
-    const before = await openServer({ url: await postgres.createDatabase(), applicationName: 'test', connectionsMax: 2 })
-    onTestFinished(() => before.close())
-    await migrate(before, { folder, schema: 'sluice', table: 'migrations' })
-    await rm(folder, { recursive: true })
-    return before
-  }
-
-  test('a store without the index of publishers gets it, including its formats', async () => {
-    const before = await olderStore(['0001-messages', '0002-lost-and-replayed'])
-    await before.execute(`CREATE TABLE formats."a b" (created bigint, channel text, publisher text);
-      INSERT INTO sluice.formats (format, table_name, channel) VALUES ('a b', 'a b', 'c'), ('gone', 'gone', 'c')`)
-    await migrateStore(before)
-    await before.execute(tableStatements('a b'))
-    const indexes = await before.query<{ of: string }>(`SELECT indexdef AS of FROM pg_indexes WHERE schemaname = 'formats' ORDER BY 1`)
-    expect(indexes.filter(({ of }) => of.includes('hashtextextended'))).toHaveLength(1)
-  })
-
-  test('a store of one writer for each log goes on after the upgrade: number, offsets, counts, rows and replays; and is taken back', async () => {
-    const before = await olderStore(['0001-messages', '0002-lost-and-replayed', '0003-publisher-index'])
-    const position = (offset: number) => packedPosition(2, 3, offset)
-    await before.execute(`
-      INSERT INTO sluice.logs (number, name, id, writer, accepted_at) VALUES
-        (1, 'messages', 'id-0', 'writer-1', '2026-01-01'), (2, 'messages', 'id-1', 'writer-1', '2026-02-01');
-      INSERT INTO sluice.offsets (writer, log, partition, next_offset, received, stored, dead_lettered) VALUES ('writer-1', 2, 3, 10, 10, 9, 1);
-      INSERT INTO sluice.replayed (position) VALUES (${position(4)});
-      INSERT INTO public.messages (time, channel, subtopic, publisher, protocol, name, value, position, index)
-        SELECT timestamptz '2026-03-01' + n * interval '1 second', 'c', '', 'p', 'http', 'n', n, ${position(0)} + n, 0 FROM generate_series(0, 9) AS n`)
-    const audit = openAudit(before)
-    const seen = async () => {
-      const messages: number[] = []
-      for await (const { offset, replayed } of audit.messages(2, 3, 0, 20)) messages.push(replayed ? -offset : offset)
-      const reader = openPostgresReader({ database: before })
-      const query = pageQuery({ channel: 'c', limit: 20 })
-      return { messages, values: (await reader.read(query, signal)).map(row => (row.kind === 'senml' ? row.value : undefined)) }
-    }
-    const was = await seen()
-    expect(was.messages).toEqual([0, 1, 2, 3, -4, 5, 6, 7, 8, 9])
-
-    const sink = await openSink({ database: before, options, logs: logsOf() })
-    expect(sink.logNumbers).toEqual([2])
-    const at = logPartition(0, 3)
-    expect(await sink.positions!([at])).toEqual(new Map([[at, 10]]))
-    expect(await seen()).toEqual(was)
-    const [log, earlier] = await audit.logs()
-    expect(log).toMatchObject({ number: 2, contentTypes: undefined })
-    expect(log!.partitions.get(3)).toMatchObject({ nextOffset: 10, received: 10, stored: 9, deadLettered: 1 })
-    expect(earlier).toMatchObject({ number: 1, id: 'id-0' })
-    await expect(
-      openSink({ database: before, options, logs: logsOf({ writer: 'writer-2', contentTypes: ['application/json'] }) }),
-    ).rejects.toThrow(/belong to the writer "writer-1" \(all content types\)/)
-    await sink.close()
-
-    const migration = await readFile(join(own, '0004-logs-of-writers.sql'), 'utf8')
-    await before.execute(migration.slice(migration.indexOf('-- Down Migration')))
-    await expect(
-      before.execute("INSERT INTO sluice.logs (number, name, id, writer) VALUES (9, 'messages', 'id-1', 'another')"),
-    ).rejects.toThrow(/unique/)
-    expect((await seen()).values).toEqual(was.values)
   })
 
   test('months are created while others insert and while others create them', async () => {

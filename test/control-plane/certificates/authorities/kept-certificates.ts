@@ -9,7 +9,8 @@ export function keptCertificates(database: Database, authority: Authority): Pick
   return {
     async keep(thing, { certificate }) {
       const { serialNumber, validToDate } = new X509Certificate(certificate)
-      const sql = 'INSERT INTO control_plane.certificates (serial, thing, authority, certificate, expires_at) VALUES ($1, $2, $3, $4, $5)'
+      const sql =
+        'INSERT INTO control_plane.certificates (serial, thing, owner, authority, certificate, expires_at) VALUES ($1, $2, $2, $3, $4, $5)'
       await database.query(sql, [serialNumber.toLowerCase(), thing, authority.name, certificate, validToDate.toISOString()])
     },
     async revoke(...serials) {

@@ -22,19 +22,40 @@ CREATE TABLE public.messages (
 ) PARTITION BY RANGE (time);
 
 CREATE INDEX messages_channel_time ON public.messages (channel, time DESC);
+CREATE INDEX messages_publisher_time ON public.messages (hashtextextended(publisher, hashtextextended(channel, 0)), time DESC);
 
 CREATE TABLE sluice.messages_default PARTITION OF public.messages DEFAULT;
 -- So that moving a month out of it reads only the rows of that month, and not those with odd clocks.
 CREATE INDEX messages_default_time ON sluice.messages_default (time);
 
--- The log that a row's position names. Of logs with the same name, the one accepted last is the one that is read now.
+-- For people: the rows of one publisher, by the index of publishers, which no statement uses without its expression. PostgreSQL puts the bodies in
+-- place of the calls, so that conditions, orders and limits around them use the index too.
+
+CREATE FUNCTION sluice.of_publisher(of_channel text, of_thing text) RETURNS SETOF public.messages
+  LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT * FROM public.messages
+    WHERE hashtextextended(publisher, hashtextextended(channel, 0)) = hashtextextended(of_thing, hashtextextended(of_channel, 0))
+      AND channel = of_channel AND publisher = of_thing
+  $$;
+
+-- The same as a condition, for the tables of formats: WHERE sluice.of_publisher(channel, publisher, '<channel>', '<thing>').
+CREATE FUNCTION sluice.of_publisher(channel text, publisher text, of_channel text, of_thing text) RETURNS boolean
+  LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT hashtextextended(publisher, hashtextextended(channel, 0)) = hashtextextended(of_thing, hashtextextended(of_channel, 0))
+      AND channel = of_channel AND publisher = of_thing
+  $$;
+
+-- The log that a row's position names. Of logs with the same name, the one accepted last is the one that is read now. Several writers of one log store into
+-- the same tables, each under a number of its own.
 CREATE TABLE sluice.logs (
   number smallint PRIMARY KEY CHECK (number BETWEEN 1 AND 127),
   name text NOT NULL,
   id text NOT NULL,
   writer text NOT NULL,
+  -- The media types that the writer takes; null: all of them.
+  content_types text[],
   accepted_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-  UNIQUE (name, id)
+  UNIQUE (name, id, writer)
 );
 
 -- The next offset of each partition, and what became of its messages:
@@ -50,10 +71,18 @@ CREATE TABLE sluice.offsets (
   empty bigint NOT NULL DEFAULT 0,
   filtered bigint NOT NULL DEFAULT 0,
   skipped bigint NOT NULL DEFAULT 0,
+  -- How many of the skipped offsets held a message that the log deleted before it was read.
+  lost bigint NOT NULL DEFAULT 0,
   duplicate bigint NOT NULL DEFAULT 0,
   dead_lettered bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (writer, log, partition)
 ) WITH (fillfactor = 20);
+
+-- Messages that were dead-lettered and then stored by a replay, by their original position: each is stored once.
+CREATE TABLE sluice.replayed (
+  position bigint PRIMARY KEY,
+  replayed_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
 
 -- JSON formats, and the tables in the schema "formats" that hold them. A format counts against the limit of the channel that added it.
 CREATE TABLE sluice.formats (
@@ -62,20 +91,3 @@ CREATE TABLE sluice.formats (
   channel text NOT NULL,
   created_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
-
--- The days (UTC) on which a publisher has rows in a channel, so that a reader of one publisher visits only those.
-CREATE TABLE sluice.publisher_days (
-  channel text NOT NULL,
-  publisher text NOT NULL,
-  format text NOT NULL,
-  day date NOT NULL,
-  PRIMARY KEY (channel, publisher, format, day)
-);
-
--- Down Migration
-DROP TABLE sluice.publisher_days;
-DROP TABLE sluice.formats;
-DROP TABLE sluice.offsets;
-DROP TABLE sluice.logs;
-DROP TABLE public.messages;
-DROP SCHEMA formats CASCADE;
