@@ -303,6 +303,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   ready = true
   logger.info({ url, data: folder.path, memory_bytes_max: memoryBytesMax(options), version }, 'ready')
   if (administrator !== undefined) printFirstSteps(url, administrator, inConsole.offer)
+  if (!isLoopback(options.http.host)) console.log(openSentence(options.users.allowSelfRegister))
   console.log(`console: ${url}/\nevery endpoint, to read and to try: ${url}/docs\nready on ${url}`)
   await Promise.race([aborted(signal), writer.done])
 }
@@ -315,6 +316,12 @@ async function openKeys(path: string, database: Database): Promise<MasterKeys> {
     )
   }
   return openMasterKeys(path)
+}
+
+/** What those who reach the address can do without credentials. */
+function openSentence(mayRegister: boolean): string {
+  const registering = mayRegister ? ', and register as users (SVC_USERS_ALLOW_SELF_REGISTER=false closes that)' : ''
+  return `other machines reach this address: without credentials they read /metrics, /health and /docs${registering}`
 }
 
 /** Prints the administrator and the next command to paste. A password is shown on a terminal only. */

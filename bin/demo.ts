@@ -1,6 +1,7 @@
 // `npm run demo`: a user, a channel and three simulated devices on a running platform; prints what was sent and what was read back.
 
 import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 
 const usage = `Usage: npm run demo -- [--url http://127.0.0.1:8080] [--packs 8] [--interval-ms 250]
@@ -10,6 +11,8 @@ Needs a running platform: npm start (in another terminal).
   --url          where the platform answers       (http://127.0.0.1:8080)
   --packs        packs that each device publishes (8)
   --interval-ms  milliseconds between two rounds  (250)
+
+Where only an administrator creates users, SVC_ADMIN_EMAIL and SVC_ADMIN_PASSWORD_FILE say who that is.
 `
 
 interface Device {
@@ -103,8 +106,13 @@ async function demo(base: string, packs: number, intervalMs: number): Promise<vo
   const email = `demo-${randomBytes(4).toString('hex')}@sluice.example`
   const password = randomBytes(12).toString('base64url')
 
-  await call('POST', '/users', { body: { email, password } })
-  const token = `Bearer ${(await call('POST', '/tokens', { body: { email, password } })).token!}`
+  const signIn = async (body: { email: string; password: string }): Promise<string> =>
+    `Bearer ${(await call('POST', '/tokens', { body })).token!}`
+  const { SVC_ADMIN_EMAIL: admin = '', SVC_ADMIN_PASSWORD_FILE: file } = process.env
+  const by = file === undefined ? {} : { authorization: await signIn({ email: admin, password: readFileSync(file, 'utf8').trim() }) }
+
+  await call('POST', '/users', { ...by, body: { email, password } })
+  const token = await signIn({ email, password })
   console.log(`user      ${email}`)
 
   const channels = (await call('POST', '/channels/bulk', { authorization: token, body: [{ name: 'demo' }] })).channels!

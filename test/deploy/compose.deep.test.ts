@@ -69,7 +69,7 @@ describeWithOwnServers('the containers of the profile `all`', servers =>
           const influxdb = { address: new URL(influx.url).host, token: influx.token }
           const others = { cassandra: cassandra.contactPoint, influxdb, mongodb: new URL(mongo.url).host }
           const composed = await compose({ ...servers(), ...others }, ['all'])
-          const site = await makeSite(composed.url)
+          const site = await siteOf(composed)
           for (let v = 0; v < 20; v++) await expectStatus(publish(composed.url, site, [{ n: `count-${v}`, v }], 'all'), 202)
           for (const store of ['relational', 'widecolumn', 'timeseries', 'document']) {
             const base = store === 'relational' ? composed.url : `${composed.url}/${store}`
@@ -86,6 +86,13 @@ describeWithOwnServers('the containers of the profile `all`', servers =>
     ),
   ),
 )
+
+/** Of a user whom the administrator created: others may not register. */
+async function siteOf({ url, secrets }: Composed): Promise<Site> {
+  const stranger = { email: 'stranger@sluice.example', password: 'correct horse battery' }
+  expect((await call(url, 'POST', '/users', { body: stranger })).status).toBe(401)
+  return makeSite(url, { email: 'admin@sluice.local', password: readFileSync(join(secrets, 'admin-password'), 'utf8').trim() })
+}
 
 /** The blocks of the README, with what differs: the address, and where the administrator's password is. */
 async function readmeTour({ url, secrets }: Composed): Promise<void> {
@@ -107,8 +114,9 @@ async function readmeTour({ url, secrets }: Composed): Promise<void> {
 }
 
 /** A live stream arrives unbuffered; a device publishes with its certificate alone, and cannot send the header of another one. */
-async function liveAndCertificates({ url, port, secrets }: Composed): Promise<void> {
-  const site = await makeSite(url)
+async function liveAndCertificates(composed: Composed): Promise<void> {
+  const { url, port, secrets } = composed
+  const site = await siteOf(composed)
   const events = await openEvents(`${url}/channels/${site.channel}/messages/stream`, {
     authorization: site.owner,
     accept: 'text/event-stream',
@@ -143,8 +151,9 @@ async function liveAndCertificates({ url, port, secrets }: Composed): Promise<vo
 }
 
 /** What is neither published nor read goes to api; a store without its profile is a 502. */
-async function otherRoles({ url }: Composed): Promise<void> {
-  const site = await makeSite(url)
+async function otherRoles(composed: Composed): Promise<void> {
+  const { url } = composed
+  const site = await siteOf(composed)
   const body = { external_id: 'front-1', external_key: 'key of the front 1', name: 'gateway' }
   expect((await call(url, 'POST', '/mapping', { authorization: site.owner, body })).status).toBe(201)
   expect((await fetch(`${url}/certs/crl`)).status).toBe(200)
@@ -156,7 +165,7 @@ async function otherRoles({ url }: Composed): Promise<void> {
 const loadConnections = 16
 
 async function killWriter(composed: Composed, postgres: Postgres): Promise<void> {
-  const site = await makeSite(composed.url)
+  const site = await siteOf(composed)
   const load = startLoad(composed.url, site)
   const stored = (): Promise<number> => composed.metric('writer-relational', 'component_sent_events_total')
   for (let kills = 0; kills < 3; kills++) {

@@ -53,6 +53,13 @@ test('without a profile it is the relational set; a store comes with its writer 
   expect(roleServices.map(({ role }) => role).sort()).toEqual([...Object.keys(roles).filter(role => role !== 'up'), 'ingest'].sort())
 })
 
+test('only an administrator creates users, unless asked otherwise', () => {
+  const variable = 'SVC_USERS_ALLOW_SELF_REGISTER'
+  expect(services['api']!.environment![variable]).toBe('false')
+  const opened = readCompose({ SLUICE_USER: '65532:65532', SLUICE_ALLOW_SELF_REGISTER: 'true' })
+  expect(opened.services['api']!.environment![variable]).toBe('true')
+})
+
 test('one service builds the image of all roles, and none asks a registry for it', () => {
   const own = names.filter(name => services[name]!.image.startsWith('sluice:'))
   expect(own.filter(name => services[name]!.build !== undefined)).toEqual(['api'])

@@ -248,6 +248,7 @@ describeUnlessMissing('the Helm chart', tools, () => {
           kafka: { brokers: kafka.brokers, topic },
           keda: { enabled: true },
           env: { SVC_ENV: 'development' },
+          api: { env: { SVC_USERS_ALLOW_SELF_REGISTER: 'true' } },
         }
         const own = { 'database-url': await postgres.createDatabase(), 'relational-url': await postgres.createDatabase() }
         const rendered = await render(values)

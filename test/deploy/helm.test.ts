@@ -50,6 +50,10 @@ describe('options', () => {
     expect(named.filter(name => !known.has(name))).toEqual([])
   })
 
+  test('only an administrator creates users, unless asked otherwise', () => {
+    expect(values['api']).toMatchObject({ env: { SVC_USERS_ALLOW_SELF_REGISTER: 'false' } })
+  })
+
   test('secrets can only be given as keys of a Secret: the schema names each option that is one', () => {
     const secrets = new Set(options.filter(({ secret }) => secret).map(({ variable }) => variable!))
     const { secretVariable, chartVariable } = schema.definitions

@@ -47,6 +47,12 @@ describeUnlessMissing('systemd', missingSystemd(), () => {
     ])
   })
 
+  test('only an administrator creates users, unless sluice.env says otherwise', () => {
+    const line = '\nEnvironment=SVC_USERS_ALLOW_SELF_REGISTER=false\n'
+    const closed = units.filter(unit => readFileSync(join(samples, unit), 'utf8').includes(line))
+    expect(closed).toEqual(['sluice-api.service', 'sluice-up.service'])
+  })
+
   test.each(units)('%s is understood to the last key, and rated OK', async unit => {
     const name = unit.replace('@.', '@relational.')
     const cwd = installed()

@@ -68,9 +68,19 @@ test('the first start creates an administrator whose password is in no output, a
   expect(platform.printed()).toContain(file)
   expect(platform.printed()).not.toContain(password)
   expect(platform.printed()).not.toContain('/#/sign-in')
+  expect(platform.printed()).not.toContain('other machines')
   expect(platform.printed()).toContain(`npm run demo -- --url ${platform.url}`)
   expect(platform.printed()).toContain(`${platform.url}/docs`)
   await expectStatus(call(platform.url, 'POST', '/tokens', { body: { email: 'chief@sluice.example', password } }), 201)
+  expect(await platform.stop()).toBe(0)
+})
+
+test('on an address that other machines reach, a start says in one line what is open', async () => {
+  await using folder = await startedFolder()
+  const platform = await startPlatform({ data: folder.path, arguments: ['--host', '0.0.0.0'] })
+  expect(platform.printed()).toMatch(
+    /^other machines reach this address: .*, and register as users \(SVC_USERS_ALLOW_SELF_REGISTER=false closes that\)$/m,
+  )
   expect(await platform.stop()).toBe(0)
 })
 

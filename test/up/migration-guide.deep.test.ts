@@ -7,7 +7,7 @@ import { readFleet } from '../../roles/tools/provision/fleet.ts'
 import { extractBlocks, runBlocks } from '../readme/blocks.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 import { call } from './operator.ts'
-import { startPlatform } from './platform.ts'
+import { administrator, startPlatform } from './platform.ts'
 
 const root = join(import.meta.dirname, '../..')
 const guide = readFileSync(join(root, 'docs/guides/from-0.13.md'), 'utf8')
@@ -16,7 +16,7 @@ const guide = readFileSync(join(root, 'docs/guides/from-0.13.md'), 'utf8')
 async function start(): Promise<string> {
   const platform = await startPlatform({
     data: temporaryFolder(),
-    environment: { SVC_COMPATIBILITY: '0.13', MF_PROVISION_LOG_LEVEL: 'info' },
+    environment: { SVC_COMPATIBILITY: '0.13', MF_PROVISION_LOG_LEVEL: 'info', SVC_ADMIN_PASSWORD: administrator.password },
   })
   expect(platform.printed()).toContain('MF_PROVISION_LOG_LEVEL: it is ignored: set SVC_LOGGING_LEVEL')
   onTestFinished(async () => void (await platform.stop()))
@@ -50,7 +50,12 @@ test("its commands move a user's entities with ids, keys and connections, and li
   const cwd = temporaryFolder()
   const outputs = await runBlocks(extractBlocks(guide, 'move'), {
     cwd,
-    replace: { 'https://old.example': old, 'http://127.0.0.1:8080': here, './sluice': `'${root}/sluice'` },
+    replace: {
+      'https://old.example': old,
+      'http://127.0.0.1:8080': here,
+      './sluice': `'${root}/sluice'`,
+      '"…"': `"${administrator.password}"`,
+    },
   })
   expect(outputs[0]).toMatch(/101 things\.ids\s+2 channels\.ids/)
   const moved = await tokenOf(here)

@@ -45,17 +45,28 @@ export interface Site {
 
 let serial = 0
 
-/** A new user with one thing connected to one channel. */
-export async function makeSite(base: string): Promise<Site> {
+interface Credentials {
+  readonly email: string
+  readonly password: string
+}
+
+/** A new user with one thing connected to one channel. @param administrator who creates the user; otherwise they register themselves */
+export async function makeSite(base: string, administrator?: Credentials): Promise<Site> {
   const credentials = { email: `owner-${process.pid}-${Date.now()}-${serial++}@sluice.example`, password: 'correct horse battery' }
-  await expectStatus(call(base, 'POST', '/users', { body: credentials }), 201)
+  const by = administrator === undefined ? {} : { authorization: await signIn(base, administrator) }
+  await expectStatus(call(base, 'POST', '/users', { ...by, body: credentials }), 201)
   return makeSiteOf(base, credentials)
 }
 
-/** The same for a user that exists. */
-export async function makeSiteOf(base: string, credentials: { readonly email: string; readonly password: string }): Promise<Site> {
+/** @returns `Bearer …` */
+async function signIn(base: string, credentials: Credentials): Promise<string> {
   const token = await expectStatus(call(base, 'POST', '/tokens', { body: credentials }), 201)
-  const owner = `Bearer ${String(token.json?.token)}`
+  return `Bearer ${String(token.json?.token)}`
+}
+
+/** The same for a user that exists. */
+export async function makeSiteOf(base: string, credentials: Credentials): Promise<Site> {
+  const owner = await signIn(base, credentials)
   const things = await expectStatus(call(base, 'POST', '/things/bulk', { authorization: owner, body: [{ name: 'sensor' }] }), 201)
   const channels = await expectStatus(call(base, 'POST', '/channels/bulk', { authorization: owner, body: [{ name: 'site' }] }), 201)
   const [thing] = things.json!.things as [{ id: string; key: string }]
