@@ -1,7 +1,8 @@
 // Slots for work of which only so much may be under way: shared between accounts, so that one that has none gets one, whatever others do.
 //
-// Slots that are held for long: at the bound an account takes one from the account that has the most. Work that takes turns: those wait in the order of
-// what their accounts have and lately used; an account that lately used little waits for short work at most.
+// Slots that are held for long: at the bound an account takes one from the account that has the most, and one that has none from whoever had theirs for
+// longest. Work that takes turns: those wait in the order of what their accounts have and lately used; an account that lately used little waits for short
+// work at most, and work that made room for it runs again later.
 
 import type { ServerResponse } from 'node:http'
 import { HttpError } from '../errors.ts'
@@ -13,7 +14,8 @@ export interface FairSlots {
    * @param name of the account: a user's id, for a thing its owner's
    * @param onDisplaced called when another account gets the slot
    * @returns releases the slot; a second call does nothing
-   * @throws HttpError `too_many_requests` for an account with a quarter of all slots; `unavailable` if no account has more than this one
+   * @throws HttpError `too_many_requests` for an account with a quarter of all slots; `unavailable` if no account has more than this one, and, where
+   *   this one has none, each of the others has got its slot only just now
    */
   take(name: string, onDisplaced: (reason: HttpError) => void): () => void
   /**
@@ -26,8 +28,8 @@ export interface FairSlots {
   /**
    * Runs short work when its turn comes.
    *
-   * @param work its signal aborts with `signal`, and when another account gets the slot
-   * @throws the signal's reason; HttpError `too_many_requests` when displaced, `unavailable` if no slot was free in time; what the work throws
+   * @param work its signal aborts with `signal`, and when another account gets the slot; then it runs again
+   * @throws the signal's reason; HttpError `unavailable` if no slot was free in time; what the work throws
    */
   run<Result>(name: string, signal: AbortSignal, work: (signal: AbortSignal) => Promise<Result>): Promise<Result>
 }
@@ -62,14 +64,20 @@ interface Slot {
 const share = 1 / 4
 /** An account that lately used less has a turn before the others: it takes one from the account that used the most. */
 const littleMsMax = 250
-/** Used time is forgotten at this speed, and after ten minutes. */
+/** Used time is forgotten at this speed, and no more than this counts: who exported for long has a turn again, after those who used less. */
 const forgottenPerMs = 0.1
-const usedMsMax = 60_000
+const usedMsMax = 2_000
+/** What a slot counts beside used time. */
+const slotMs = 1_000
 /** How long work waits before it takes a turn from work that has run for as long: most ends sooner. */
-const patienceMs = 100
-const waitMsMax = 10_000
+const patienceMs = 250
+const waitMsMax = 30_000
+/** For so long each account keeps one slot, whoever has none. */
+const keptMsMin = 10_000
 /** With so many accounts those without slots and used time are removed. */
 const accountsMax = 1_000
+
+const nothing = (): void => undefined
 
 /** Starts with all slots free. */
 export function openFairSlots({ max, what }: FairSlotsParts): FairSlots {
@@ -132,13 +140,17 @@ export function openFairSlots({ max, what }: FairSlotsParts): FairSlots {
     admitNext()
   }
 
+  function loadOf(account: Account): number {
+    return account.slots.size * slotMs + usedMsOf(account)
+  }
+
   /** Admits those whose accounts have and used the least, the first of them first. */
   function admitNext(): void {
     while (held < max) {
       let next: Slot | undefined
       let least = Number.POSITIVE_INFINITY
       for (const slot of waiting) {
-        const load = slot.account.slots.size + usedMsOf(slot.account) / 1000
+        const load = loadOf(slot.account)
         if (load >= least || !isFreeFor(slot)) continue
         next = slot
         least = load
@@ -148,12 +160,8 @@ export function openFairSlots({ max, what }: FairSlotsParts): FairSlots {
     }
   }
 
-  /**
-   * Takes the latest slot from the account with the most.
-   *
-   * @returns false if none has at least this much
-   */
-  function displace(amountOf: (account: Account) => number, least: number): boolean {
+  /** The latest slot of the account with the most; undefined if none has at least this much. */
+  function latestOfMost(amountOf: (account: Account) => number, least: number): Slot | undefined {
     let latest: Slot | undefined
     let most = least
     for (const account of accounts.values()) {
@@ -163,15 +171,32 @@ export function openFairSlots({ max, what }: FairSlotsParts): FairSlots {
       latest = last
       most = amount
     }
-    if (latest === undefined) return false
-    leave(latest)
-    const detail = `the limit of ${max} ${what} is reached, and your account has or used more of them than others: retry later`
-    latest.displaced(new HttpError('too_many_requests', detail))
-    return true
+    return latest
   }
 
-  function mayLose({ admit, isShort, enteredMs }: Slot): boolean {
-    return admit === undefined && (!isShort || performance.now() - enteredMs >= patienceMs)
+  function longestHeld(): Slot | undefined {
+    let longest: Slot | undefined
+    for (const { slots } of accounts.values())
+      for (const slot of slots)
+        if (heldMsOf(slot) >= keptMsMin && slot.enteredMs < (longest?.enteredMs ?? Number.POSITIVE_INFINITY)) longest = slot
+    return longest
+  }
+
+  function heldMsOf({ admit, enteredMs }: Slot): number {
+    return admit === undefined ? performance.now() - enteredMs : 0
+  }
+
+  function mayLose(slot: Slot): boolean {
+    return slot.admit === undefined && (!slot.isShort || heldMsOf(slot) >= patienceMs)
+  }
+
+  /** @returns whether there was a slot */
+  function displace(slot: Slot | undefined): boolean {
+    if (slot === undefined) return false
+    leave(slot)
+    const detail = `the limit of ${max} ${what} is reached, and your account has or had more of them than others: retry later`
+    slot.displaced(new HttpError('too_many_requests', detail))
+    return true
   }
 
   const limitReached = (): HttpError => new HttpError('unavailable', `the limit of ${max} ${what} is reached: retry later`)
@@ -184,8 +209,12 @@ export function openFairSlots({ max, what }: FairSlotsParts): FairSlots {
         throw new HttpError('too_many_requests', detail)
       }
       const slot: Slot = { account, isShort: false, displaced, admit: undefined, enteredMs: 0 }
+      const hasNone = account.slots.size === 0
       account.slots.add(slot)
-      if (!isFreeFor(slot) && !displace(({ slots }) => slots.size, account.slots.size + 1)) {
+      // Not entered yet, so it is none of those that may be displaced.
+      slot.admit = nothing
+      const isFree = isFreeFor(slot) || displace(latestOfMost(({ slots }) => slots.size, account.slots.size + 1))
+      if (!isFree && !(hasNone && displace(longestHeld()))) {
         account.slots.delete(slot)
         throw limitReached()
       }
@@ -207,31 +236,42 @@ export function openFairSlots({ max, what }: FairSlotsParts): FairSlots {
     },
 
     async run(name, signal, work) {
-      signal.throwIfAborted()
-      const over = new AbortController()
-      const unfollow = followAbort(signal, over)
-      const account = accountOf(name)
-      const displaced = (reason: HttpError): void => over.abort(reason)
-      const slot: Slot = { account, isShort: true, displaced, admit: undefined, enteredMs: 0 }
-      account.slots.add(slot)
-      try {
-        if (isFreeFor(slot)) enter(slot)
-        else await turnOf(slot, over)
-        return await work(over.signal)
-      } finally {
-        unfollow()
-        leave(slot)
+      const deadlineMs = performance.now() + waitMsMax
+      for (;;) {
+        signal.throwIfAborted()
+        const over = new AbortController()
+        const unfollow = followAbort(signal, over)
+        let isDisplaced = false
+        const displaced = (reason: HttpError): void => {
+          isDisplaced = true
+          over.abort(reason)
+        }
+        const account = accountOf(name)
+        const slot: Slot = { account, isShort: true, displaced, admit: undefined, enteredMs: 0 }
+        account.slots.add(slot)
+        try {
+          if (isFreeFor(slot)) enter(slot)
+          else await turnOf(slot, over, deadlineMs)
+          return await work(over.signal)
+        } catch (error) {
+          if (!isDisplaced) throw error
+        } finally {
+          unfollow()
+          leave(slot)
+        }
       }
     },
   }
 
-  function turnOf(slot: Slot, over: AbortController): Promise<void> {
+  function turnOf(slot: Slot, over: AbortController, deadlineMs: number): Promise<void> {
     const { signal } = over
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const deadlineMs = performance.now() + waitMsMax
     const timer = setInterval(() => {
+      // Used time is forgotten, and with it a kept slot may be free for the one that waits.
+      admitNext()
+      if (slot.admit === undefined) return
       if (performance.now() >= deadlineMs) over.abort(limitReached())
-      else if (usedMsOf(slot.account) < littleMsMax) displace(usedMsOf, littleMsMax)
+      else if (usedMsOf(slot.account) < littleMsMax) displace(latestOfMost(loadOf, littleMsMax + slotMs))
     }, patienceMs)
     const onAbort = (): void => reject(signal.reason)
     signal.addEventListener('abort', onAbort, { once: true })
