@@ -157,7 +157,7 @@ export const kafkaSourceOptions = Type.Object({
   skipBatch: Type.Boolean({
     default: false,
     flag: '--skip-batch',
-    description: 'Skip batches of Kafka before 0.11; they count as lost.',
+    description: 'Skip batches of Kafka before 0.11, and those that expand beyond 64 MiB; they count as lost.',
   }),
   acceptNew: logOptions.properties.acceptNew,
   acceptLost: logOptions.properties.acceptLost,

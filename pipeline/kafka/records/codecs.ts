@@ -4,7 +4,7 @@
 import { createRequire } from 'node:module'
 import { gunzipSync, zstdDecompressSync } from 'node:zlib'
 import type * as WasmUtils from '@platformatic/wasm-utils'
-import { type BatchLocation, corruptBatch, refusedBatch } from './corrupt-batch.ts'
+import { type BatchLocation, corruptBatch, largeBatch, refusedBatch } from './corrupt-batch.ts'
 import { lz4LengthMax } from './lz4-frame.ts'
 import { snappyBlocks, snappyLength } from './snappy-blocks.ts'
 
@@ -34,7 +34,7 @@ function wasm(): typeof WasmUtils {
  *
  * @param codec 1 to 4, as in the attributes
  * @returns a new buffer
- * @throws SystemicError for an unknown codec, for invalid data, and beyond `expandedBytesMax`
+ * @throws SystemicError for an unknown codec and for invalid data; LargeBatchError beyond `expandedBytesMax`
  */
 export function decompress(codec: number, bytes: Uint8Array, where: BatchLocation): Buffer {
   const name = names[codec]
@@ -44,10 +44,7 @@ export function decompress(codec: number, bytes: Uint8Array, where: BatchLocatio
     return expand(name, bytes)
   } catch (error) {
     if (!isExpansion(error)) throw corruptBatch(where, `its ${name} cannot be decompressed`, error)
-    throw refusedBatch(
-      where,
-      `its ${name} expands beyond ${expandedBytesMax / 1024 / 1024} MiB: configure its producer to send smaller batches, and continue after this one`,
-    )
+    throw largeBatch(where, `its ${name} expands beyond ${expandedBytesMax / 1024 / 1024} MiB`)
   }
 }
 

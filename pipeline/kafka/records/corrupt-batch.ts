@@ -26,6 +26,18 @@ export function oldBatch(where: BatchLocation, format: number): SystemicError {
   )
 }
 
+/** A batch that `--skip-batch` skips, though only its records show it. */
+export class LargeBatchError extends SystemicError {}
+
+/** @param what of it is too large: `its gzip expands beyond 64 MiB` */
+export function largeBatch(where: BatchLocation, what: string): LargeBatchError {
+  const { message } = refusedBatch(
+    where,
+    `${what}: configure its producer to send smaller batches, and start with --skip-batch, which skips such batches and counts their offsets as lost`,
+  )
+  return new LargeBatchError(message)
+}
+
 /** @param fault why it cannot be read: `it is compressed by codec 5, which is unknown: …` */
 export function refusedBatch({ topic, partition, offset }: BatchLocation, fault: string): SystemicError {
   return new SystemicError(`topic ${topic}, partition ${partition}: the batch at offset ${offset} cannot be read: ${fault}`)

@@ -10,7 +10,7 @@ import { type AbortedTransaction, openAbortedTransactions } from './aborted-tran
 import { checkOffset, fieldAt, int64At, lengthBytes, lengthMin, readBatchHeader } from './batch-header.ts'
 import { type ChunkOrigin, chunkOf, type FoundSegment } from './chunk.ts'
 import { decompress } from './codecs.ts'
-import { type BatchLocation, corruptBatch, oldBatch, refusedBatch } from './corrupt-batch.ts'
+import { type BatchLocation, corruptBatch, LargeBatchError, oldBatch, refusedBatch } from './corrupt-batch.ts'
 import { record, stepRecord } from './record-steps.ts'
 
 /** Parameters of a fetch, in addition to the bytes. */
@@ -160,8 +160,13 @@ function* recordsOf(set: Uint8Array, fetched: Fetched, next: number): Generator<
     const segment = { baseOffset, lastOffset, timestampMs, appendTime, count, isLost: false, isMarker }
     if (leftOut) return { ...segment, bytes: set, owned: false, start: end, end }
     if (header.codec === 0) return { ...segment, bytes: set, owned: false, start: header.start, end }
-    const bytes = decompress(header.codec, set.subarray(header.start, end), where)
-    return { ...segment, bytes, owned: true, start: 0, end: bytes.length }
+    try {
+      const bytes = decompress(header.codec, set.subarray(header.start, end), where)
+      return { ...segment, bytes, owned: true, start: 0, end: bytes.length }
+    } catch (error) {
+      if (skipBatch !== true || !(error instanceof LargeBatchError)) throw error
+      return { ...segment, count: 0, isLost: true, bytes: set, owned: false, start: end, end }
+    }
   }
 
   /** Skips a message in an old format, or several compressed into one, which has the offset of its last. */

@@ -8,7 +8,7 @@ import { describe, expect, test } from 'vitest'
 import { decompress, expandedBytesMax } from '../../../../pipeline/kafka/records/codecs.ts'
 import { lz4LengthMax } from '../../../../pipeline/kafka/records/lz4-frame.ts'
 import { SystemicError } from '../../../../pipeline/systemic-error.ts'
-import { bits, encodeBatch, messagesOf } from './record-batches.ts'
+import { bits, encodeBatch, fetch, messagesOf, read } from './record-batches.ts'
 
 const where = { topic: 'messages', partition: 3, offset: 0 }
 const compress: Readonly<Record<'gzip' | 'snappy' | 'lz4' | 'zstd', (bytes: Buffer) => Buffer>> = {
@@ -83,7 +83,28 @@ describe.each(codecs)('%s', codec => {
     expect(decompress(bits[codec], compress[codec](most), where).length).toBe(expandedBytesMax)
     const error = failing(codec, compress[codec](Buffer.alloc(expandedBytesMax + 1)))
     expect(error.message).toContain(`topic messages, partition 3: the batch at offset 0 cannot be read: its ${codec} expands beyond 64 MiB`)
+    expect(error.message).toContain('--skip-batch')
   })
+})
+
+test('a batch that expands beyond the limit is skipped by option: its offsets are lost, and those around it are read', () => {
+  const set = Buffer.concat([
+    encodeBatch([{ value: 'before' }], {}),
+    encodeBatch([], {
+      baseOffset: 1,
+      lastOffsetDelta: 1,
+      count: 2,
+      attributes: bits.gzip,
+      body: gzipSync(Buffer.alloc(expandedBytesMax + 1)),
+    }),
+    encodeBatch([{ value: 'after' }], { baseOffset: 3 }),
+  ])
+  expect(() => fetch(set, {})).toThrow(/offset 1 .*expands beyond 64 MiB/)
+  const chunks = fetch(set, { skipBatch: true })
+  expect(chunks.map(chunk => [chunk.from, chunk.to, chunk.lost ?? 0, ...read(chunk).map(({ payload }) => payload)])).toEqual([
+    [0, 1, 0, 'before'],
+    [1, 4, 2, 'after'],
+  ])
 })
 
 test("Java's framing of snappy is decompressed, in one block or many", () => {
