@@ -66,7 +66,11 @@ export function openAudit(connection: Connection, { bucketDays }: SinkOptions): 
       }
       const created = columns['created'] as bigint
       const payload = storedPayload(String(columns['payload']))
-      return textOf(format, { ...columns, created: inBucket(created, (created - (((created % 1000n) + 1000n) % 1000n)) / 1000n, columns['day']), payload })
+      return textOf(format, {
+        ...columns,
+        created: inBucket(created, (created - (((created % 1000n) + 1000n) % 1000n)) / 1000n, columns['day']),
+        payload,
+      })
     },
 
     async replayed(log, partition, from, to) {

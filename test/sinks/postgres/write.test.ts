@@ -177,9 +177,9 @@ describeWithOwnPostgres('the PostgreSQL sink and its server', postgres => {
       'empty 1',
       'filtered 1',
       'skipped 3',
+      'lost 0',
       'duplicate 2',
       'dead_lettered 2',
-      'lost 0',
     ])
   })
 
