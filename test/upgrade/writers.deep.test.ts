@@ -7,7 +7,7 @@ import { describeUnlessMissing, whenRunning } from '../servers/describe-with.ts'
 import { missingKafka } from '../servers/install/kafka.ts'
 import { calm, usualLatencyMs } from '../writer/faults.ts'
 import { startLoad } from '../writer/load.ts'
-import { untilReady } from '../writer/process.ts'
+import { untilReady, type WriterProcess } from '../writer/process.ts'
 import { openSiteOn, type Site, shortWaits } from '../writer/site.ts'
 import { missingStores, storeSites } from '../writer/stores/index.ts'
 import { verdict } from '../writer/verdict.ts'
@@ -34,6 +34,17 @@ async function killAtWork(site: Site, place: number): Promise<void> {
   await site.stop(place, 'SIGKILL')
 }
 
+/** What a writer that refuses its store has printed when it has ended, before or after it serves health. */
+function ending(started: Promise<WriterProcess>): Promise<string> {
+  return started.then(
+    async writer => {
+      await writer.ended
+      return writer.printed()
+    },
+    (error: unknown) => String(error),
+  )
+}
+
 describeUnlessMissing('writers of two releases', missingKafka(), () => {
   for (const name of stores)
     describeUnlessMissing(name, missingStores[name](), () => {
@@ -56,12 +67,15 @@ describeUnlessMissing('writers of two releases', missingKafka(), () => {
         await killAtWork(site, earlierPlace)
         // Rolled back: under load, beside the later one.
         if (name === 'relational' && releases.isMigrated('sinks/postgres/migrations'))
-          await expect(site.start(earlierPlace)).rejects.toThrow(refusal)
+          expect(await ending(site.start(earlierPlace))).toMatch(refusal)
         else await untilReady(await site.start(earlierPlace))
         expect(await site.untilStored(new Map(load.ends()))).toBe(true)
 
         const { counted, faults } = await verdict(site, load)
-        expect(faults, JSON.stringify(counted)).toEqual([])
+        expect(
+          faults.filter(fault => !refusal.test(fault)),
+          JSON.stringify(counted),
+        ).toEqual([])
         expect(counted.acknowledged).toBeGreaterThan(1_000)
         expect(counted.deadLetters).toBeGreaterThan(0)
       })
