@@ -1,6 +1,7 @@
 // Lists the formats of a channel and their subtopics from the newest rows of each format, so that the cost does not depend on the size of the
 // channel.
 
+import { unitsDown } from '../transformers/time-units.ts'
 import { byBytes } from './groups.ts'
 import {
   type Filter,
@@ -12,7 +13,6 @@ import {
   type Row,
   senmlFormat,
 } from './reader.ts'
-import { unitsDown } from './request/time-range.ts'
 
 /** The result of examining the newest rows of a format. */
 export interface Seen {

@@ -7,8 +7,8 @@ import { quoted } from '../../sinks/cassandra/connection.ts'
 import { dateBytes } from '../../sinks/cassandra/day-registry.ts'
 import { type Column, formatTable, messagesTable, physicalName } from '../../sinks/cassandra/schema.ts'
 import { int64Max, int64Min } from '../../transformers/json/canonical.ts'
+import { unitsDown, unitsUp } from '../../transformers/time-units.ts'
 import { type Direction, type Filter, type RowKey, senmlFormat } from '../reader.ts'
-import { unitsDown, unitsUp } from '../request/time-range.ts'
 
 /** The first value is the channel, except in the statement for the store's formats. */
 export interface Statement {

@@ -2,6 +2,7 @@
 
 import { cell, type Row as Line } from '../../sinks/influxdb/connection.ts'
 import { msOf, restUsOf } from '../../sinks/influxdb/points.ts'
+import { unitsDown } from '../../transformers/time-units.ts'
 import { formatsOf } from '../formats.ts'
 import { aggregateRows, bucketOrder, groupsMax, openGroupLimit, tooManyGroups } from '../groups.ts'
 import {
@@ -20,7 +21,6 @@ import {
   senmlFormat,
   timeNsOf,
 } from '../reader.ts'
-import { unitsDown } from '../request/time-range.ts'
 import { firstIn, millisecondOfLine, rangesMax, readPage, rowsAround, rowsIn, tagsOfLine } from './page.ts'
 import type { Session } from './requests.ts'
 import { rowOrder } from './rows.ts'

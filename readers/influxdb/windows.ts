@@ -1,8 +1,8 @@
 // Time in whole milliseconds, the unit of points in this store, and how to walk through it: in windows whose width follows from what was found in the
 // previous ones, skipping stretches without points.
 
+import { unitsDown, unitsUp } from '../../transformers/time-units.ts'
 import type { Direction, Filter } from '../reader.ts'
-import { unitsDown, unitsUp } from '../request/time-range.ts'
 
 /** A span of time. */
 export interface Span {

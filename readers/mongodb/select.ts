@@ -6,8 +6,8 @@
 
 import { rowIdOf } from '../../sinks/mongodb/bson.ts'
 import { doubleOf, int64Max, int64Min, int64Of } from '../../transformers/json/canonical.ts'
+import { unitsUp } from '../../transformers/time-units.ts'
 import { type Comparator, type Direction, type Filter, type PayloadFilter, type RowKey, senmlFormat } from '../reader.ts'
-import { unitsUp } from '../request/time-range.ts'
 
 /** A document of MongoDB's query language. */
 export type Conditions = Readonly<Record<string, unknown>>

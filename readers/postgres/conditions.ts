@@ -6,8 +6,8 @@
 import type { SqlValue } from '../../database/database.ts'
 import { publisherKey } from '../../sinks/postgres/schema.ts'
 import { doubleOf, int64Max, int64Min, int64Of } from '../../transformers/json/canonical.ts'
+import { unitsDown, unitsUp } from '../../transformers/time-units.ts'
 import type { Comparator, Direction, Filter, PayloadFilter, RowKey } from '../reader.ts'
-import { unitsDown, unitsUp } from '../request/time-range.ts'
 
 /** The table of a format, and how its rows are ordered in time. */
 export interface Source {

@@ -3,6 +3,7 @@
 // A whole channel is read along the index (channel, time), and one publisher in it along an index of its own (sinks/postgres/schema.ts), which
 // contains no rows of other publishers.
 
+import { unitsDown } from '../../transformers/time-units.ts'
 import { largeFrom, largeUnit } from '../groups.ts'
 import {
   type AggregateQuery,
@@ -15,7 +16,6 @@ import {
   type RowKey,
   senmlFormat,
 } from '../reader.ts'
-import { unitsDown } from '../request/time-range.ts'
 import {
   behind,
   conditionsOf,

@@ -1,4 +1,4 @@
-// Time ranges: parses timestamps in a query, and converts bounds to the unit of a store.
+// Parses the timestamps of a query.
 
 import { withSign } from '../../http/requests/query-string.ts'
 import { parseRfc3339 } from '../../transformers/json/times/rfc3339.ts'
@@ -25,16 +25,4 @@ export function nanosecondsOf(text: string): bigint | undefined {
   }
   const magnitude = BigInt(whole) * 1_000_000_000n + BigInt(fraction.slice(0, 9).padEnd(9, '0'))
   return sign === '-' ? -magnitude : magnitude + beyond
-}
-
-// Bigint division truncates towards zero, which before 1970 is wrong for one of the two functions.
-
-/** The first whole unit not before the instant: correct for either bound, for rows at whole units. */
-export function unitsUp(timestamp: bigint, unit: bigint): bigint {
-  return timestamp / unit + (timestamp > 0n && timestamp % unit > 0n ? 1n : 0n)
-}
-
-/** The whole unit that contains the instant. */
-export function unitsDown(timestamp: bigint, unit: bigint): bigint {
-  return timestamp / unit - (timestamp < 0n && timestamp % unit < 0n ? 1n : 0n)
 }

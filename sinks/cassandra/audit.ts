@@ -1,6 +1,7 @@
 // The audit of a Cassandra store: lists the rows of a log in the order of positions. No key begins with the position, so it reads all tables.
 
 import { senmlFormat } from '../../transformers/record-batch.ts'
+import { unitsDown } from '../../transformers/time-units.ts'
 import type { StoreAudit, Whereabouts } from '../audit.ts'
 import { storedPayload, textOf } from '../contents.ts'
 import { openScanAudit } from '../scan-audit.ts'
@@ -68,7 +69,7 @@ export function openAudit(connection: Connection, { bucketDays }: SinkOptions): 
       const payload = storedPayload(String(columns['payload']))
       return textOf(format, {
         ...columns,
-        created: inBucket(created, (created - (((created % 1000n) + 1000n) % 1000n)) / 1000n, columns['day']),
+        created: inBucket(created, unitsDown(created, 1000n), columns['day']),
         payload,
       })
     },

@@ -4,6 +4,7 @@
 
 import { printJson } from '../../transformers/json/canonical.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
+import { unitsDown } from '../../transformers/time-units.ts'
 import type { StoreAudit, Whereabouts } from '../audit.ts'
 import { textOf } from '../contents.ts'
 import { type AddRow, openScanAudit } from '../scan-audit.ts'
@@ -65,7 +66,7 @@ export function openAudit(connection: Connection, _options: SinkOptions): StoreA
     const formats = new Map((await readFormats(connection)).map(({ format }) => [physicalName(format), format]))
     let widthNs = windowNsMax
     for (let startNs = await nextNs(connection, undefined); startNs !== undefined; ) {
-      const stopNs = least(floored(startNs, widthNs) + widthNs, floored(startNs, windowNsMax) + windowNsMax)
+      const stopNs = least(endOf(startNs, widthNs), endOf(startNs, windowNsMax))
       const { points, bytes } = await readWindow(connection, formats, { startNs, stopNs })
       if (bytes > windowBytesMax && stopNs - startNs > 1n) {
         widthNs /= 2n
@@ -295,14 +296,14 @@ function pointText({ format, tags, ns, fields }: Point): string {
   return textOf(format, {
     ...origin,
     protocol: fields.get('/protocol'),
-    created: typeof created === 'bigint' && floored(created, 1000n) / 1000n === timeUs ? created : `${created}, but at ${ns}`,
+    created: typeof created === 'bigint' && unitsDown(created, 1000n) === timeUs ? created : `${created}, but at ${ns}`,
     payload: printJson(Object.fromEntries([...fields].filter(([key]) => !key.startsWith('/')))),
   })
 }
 
 /** The time of a row by its point and `/index`; a text if the point is not where the sink puts the row. */
 function timeUsOf(ns: bigint, position: bigint, indexField: number): bigint | string {
-  const ms = floored(ns, 1_000_000n) / 1_000_000n
+  const ms = unitsDown(ns, 1_000_000n)
   const rest = restNsOf(Number(position >> 56n), Number((position >> 44n) & 0xfffn), Number(position & 0xfff_ffff_ffffn))
   return ns - ms * 1_000_000n === BigInt(rest) ? ms * 1000n + BigInt(restUsOf(indexField)) : `at ${ns}`
 }
@@ -311,7 +312,7 @@ function least(one: bigint, other: bigint): bigint {
   return one < other ? one : other
 }
 
-/** The greatest multiple that is not above the value. */
-function floored(value: bigint, of: bigint): bigint {
-  return value - (((value % of) + of) % of)
+/** The end of the unit that contains the time. */
+function endOf(ns: bigint, unitNs: bigint): bigint {
+  return (unitsDown(ns, unitNs) + 1n) * unitNs
 }

@@ -2,6 +2,7 @@
 
 import type { Document, Filter } from 'mongodb'
 import { senmlFormat } from '../../transformers/record-batch.ts'
+import { unitsDown } from '../../transformers/time-units.ts'
 import type { StoreAudit, Whereabouts } from '../audit.ts'
 import { type RowColumns, storedPayload, textOf } from '../contents.ts'
 import { openScanAudit } from '../scan-audit.ts'
@@ -142,9 +143,7 @@ function columnsOf(bytes: Buffer): RowColumns {
 }
 
 function isMillisecondOf(date: unknown, time: unknown, perMs: bigint): boolean {
-  if (!(date instanceof Date) || typeof time !== 'bigint') return false
-  const rest = ((time % perMs) + perMs) % perMs
-  return date.getTime() === Number((time - rest) / perMs)
+  return date instanceof Date && typeof time === 'bigint' && date.getTime() === Number(unitsDown(time, perMs))
 }
 
 function payloadOf(bytes: Buffer, type: number, at: number): unknown {

@@ -13,8 +13,8 @@ import {
   type Row,
   timeNsOf,
 } from '../../readers/reader.ts'
-import { unitsDown } from '../../readers/request/time-range.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
+import { unitsDown } from '../../transformers/time-units.ts'
 import type { FileRow, FileStore } from './file.ts'
 
 export function openFileReader(file: FileStore): Reader {

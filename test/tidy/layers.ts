@@ -13,6 +13,7 @@ const readersMayImport = [
   'transformers/json/unflatten.ts',
   'transformers/json/path.ts',
   'transformers/json/times/rfc3339.ts',
+  'transformers/time-units.ts',
   'transformers/uuid.ts',
 ]
 
@@ -29,6 +30,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'transformers/json/canonical.ts',
     'transformers/json/flatten.ts',
     'transformers/json/json-text.ts',
+    'transformers/time-units.ts',
     'database/',
     'config/aborting.ts',
     'config/decimal-bytes.ts',
