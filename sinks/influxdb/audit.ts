@@ -22,12 +22,11 @@ import {
   ownColumns,
   type Row,
   typeOf,
-  unescaped,
 } from './connection.ts'
 import { physicalName } from './encode.ts'
 import type { SinkOptions } from './options.ts'
 import { msOf, ordinalOf, restNsOf, restUsOf } from './points.ts'
-import { type FieldValue, readFormats, readLogs, replayedOffsets } from './registry.ts'
+import { type FieldValue, readFormats, readLogs, replayedOffsets, valueOf } from './registry.ts'
 
 const bothFields = ' |> filter(fn: (r) => r._field == "/index" or r._field == "/position")'
 /** The columns of a pivoted answer besides measurement and tags: result, table, start, stop, time, position and index. */
@@ -243,7 +242,7 @@ async function readWindow(
         points.set(series + time, (point = { format: formats.get(measurement) ?? measurement, tags, ns: nsOf(time), fields: new Map() }))
         bytes += series.length + fieldBytes
       }
-      const value = valueOf(row, isText, result)
+      const value = valueOf(row)
       point.fields.set(cell(row, '_field')!, value)
       bytes += fieldBytes + (typeof value === 'string' ? value.length : 0)
     }
@@ -257,14 +256,6 @@ function tagsOf({ tableMeta, values }: Row): Record<string, string> {
   return Object.fromEntries(
     tableMeta.columns.filter(({ label }) => !ownColumns.has(label) && label !== 'exact').map(({ label, index }) => [label, values[index]!]),
   )
-}
-
-function valueOf(row: Row, isText: boolean, result: string): FieldValue {
-  if (result === 'exact') return unescaped(cell(row, 'exact')!)
-  const text = cell(row, '_value')!
-  if (isText) return text
-  const type = typeOf(row, '_value')
-  return type === 'boolean' ? text === 'true' : type === 'double' ? Number(text) : BigInt(text)
 }
 
 function pointText({ format, tags, ns, fields }: Point): string {

@@ -84,13 +84,15 @@ function add(points: Map<string, StoredPoint>, row: Row): void {
   point.fields.set(cell(row, '_field')!, valueOf(row))
 }
 
-function valueOf(row: Row): FieldValue {
+/** The value of a field, with its type. A text comes from the column `exact`, if the row has that (`exactText`). */
+export function valueOf(row: Row): FieldValue {
   const text = cell(row, '_value')!
   const type = typeOf(row, '_value')
   if (type === 'double') return Number(text)
   if (type === 'long' || type === 'unsignedLong') return BigInt(text)
   if (type === 'boolean') return text === 'true'
-  return unescaped(cell(row, 'exact')!)
+  const exact = cell(row, 'exact')
+  return exact === undefined ? text : unescaped(exact)
 }
 
 const formatsMeasurement = 'formats'
