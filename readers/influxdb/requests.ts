@@ -1,14 +1,11 @@
-// The requests of one query, which end together when it is answered, aborted or out of time; what their errors mean; and the boundaries of the
-// bucket's shards.
-//
-// In a request over several shards, the storage returns a field's points only while they have the type that the field has in the first of these
-// shards. It silently omits the others.
+// The requests of one query, which end together when it is answered, aborted or out of time; and what their errors mean.
 
 import type { Answer, Connection } from '../../sinks/influxdb/connection.ts'
 import { classify, ResponseError } from '../../sinks/influxdb/errors.ts'
+import { type Shards, shardsOf } from '../../sinks/influxdb/schema.ts'
 import { QueryTooLargeError, StoreUnavailableError } from '../reader.ts'
 import { tookTooLong, withinTimeLimit } from '../time-limit.ts'
-import type { Densities, Span } from './windows.ts'
+import type { Densities } from './windows.ts'
 
 /** Sends the requests of one query. */
 export interface Session {
@@ -77,50 +74,4 @@ function readError(error: unknown): unknown {
   }
   if (classify(error) === 'transient') return new StoreUnavailableError(`the store cannot answer now: ${error.message}`, { cause: error })
   return error
-}
-
-/** The division of a bucket by time. */
-export interface Shards {
-  /** The shard that contains this millisecond. */
-  at(ms: number): Span
-}
-
-interface Bucket {
-  readonly name: string
-  readonly retentionRules: readonly { readonly shardGroupDurationSeconds?: number }[]
-}
-
-/** InfluxDB's default for buckets without retention. */
-const usualSeconds = 7 * 86_400
-/** The year 1, from which the server counts shards. */
-const yearOneMs = -62_135_596_800_000n
-
-/** The shards of the connection's bucket, by its current shard duration. */
-export async function shardsOf(connection: Connection, signal: AbortSignal): Promise<Shards> {
-  return shardsOfLength((await secondsOf(connection, signal)) ?? usualSeconds)
-}
-
-/** @param seconds duration of a shard */
-export function shardsOfLength(seconds: number): Shards {
-  const lengthMs = seconds * 1000
-  const firstMs = Number(yearOneMs % BigInt(lengthMs))
-  return {
-    at(ms) {
-      const startMs = Math.floor((ms - firstMs) / lengthMs) * lengthMs + firstMs
-      return { startMs, endMs: startMs + lengthMs }
-    },
-  }
-}
-
-/** undefined if the token may read the bucket's points, but not the bucket itself. */
-async function secondsOf(connection: Connection, signal: AbortSignal): Promise<number | undefined> {
-  const { org, bucket } = connection
-  try {
-    const query = { org, name: bucket }
-    const { buckets } = await connection.ask<{ buckets: readonly Bucket[] }>('GET', '/api/v2/buckets', query, undefined, signal)
-    return buckets.find(({ name }) => name === bucket)?.retentionRules[0]?.shardGroupDurationSeconds
-  } catch (error) {
-    if (error instanceof ResponseError && (error.status === 401 || error.status === 403 || error.status === 404)) return undefined
-    throw error
-  }
 }

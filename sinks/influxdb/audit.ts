@@ -27,6 +27,7 @@ import { physicalName } from './encode.ts'
 import type { SinkOptions } from './options.ts'
 import { msOf, ordinalOf, restNsOf, restUsOf } from './points.ts'
 import { type FieldValue, readFormats, readLogs, replayedOffsets, valueOf } from './registry.ts'
+import { shardsOf } from './schema.ts'
 
 const bothFields = ' |> filter(fn: (r) => r._field == "/index" or r._field == "/position")'
 /** The columns of a pivoted answer besides measurement and tags: result, table, start, stop, time, position and index. */
@@ -63,12 +64,15 @@ export function openAudit(connection: Connection, _options: SinkOptions): StoreA
 
   async function scanContents(add: AddRow<Point>): Promise<void> {
     const formats = new Map((await readFormats(connection)).map(({ format }) => [physicalName(format), format]))
-    let widthNs = windowNsMax
+    const shards = await shardsOf(connection)
+    let widthNs = firstWindowNs
     for (let startNs = await nextNs(connection, undefined); startNs !== undefined; ) {
-      const stopNs = least(endOf(startNs, widthNs), endOf(startNs, windowNsMax))
+      // Never over two shards: in one query, the storage returns a field with the type of the first shard only.
+      const { endMs } = shards.at(Number(unitsDown(startNs, 1_000_000n)))
+      const stopNs = least(startNs + widthNs, BigInt(endMs) * 1_000_000n)
       const { points, bytes } = await readWindow(connection, formats, { startNs, stopNs })
       if (bytes > windowBytesMax && stopNs - startNs > 1n) {
-        widthNs /= 2n
+        widthNs = (stopNs - startNs) / 2n
         continue
       }
       for (const point of points) {
@@ -76,7 +80,7 @@ export function openAudit(connection: Connection, _options: SinkOptions): StoreA
         // Others are not sluice's.
         if (typeof position === 'bigint' && typeof index === 'bigint') add(position, ordinalOf(Number(index)), point)
       }
-      if (bytes < windowBytesMax / 4 && widthNs < windowNsMax) widthNs *= 2n
+      if (bytes < windowBytesMax / 4) widthNs = least(widthNs * 2n, windowNsMax)
       startNs = points.length > 0 ? stopNs : await nextNs(connection, stopNs)
     }
   }
@@ -170,8 +174,10 @@ export function pairedRows(give: (position: string, index: string) => void): Pai
   }
 }
 
-/** A day, since a window must not contain two shards: in one query, the storage returns a field with the type of the first shard only. */
-const windowNsMax = 86_400_000_000_000n
+/** A day. The next windows are wider while they have few bytes. */
+const firstWindowNs = 86_400_000_000_000n
+/** A year: rows end in 2255, and InfluxDB's times in 2262, so the end of a window is always one of these. */
+const windowNsMax = 366n * firstWindowNs
 /** About how many bytes the points of a window may have. */
 const windowBytesMax = 32 * 1024 * 1024
 const fieldBytes = 100
@@ -301,9 +307,4 @@ function timeUsOf(ns: bigint, position: bigint, indexField: number): bigint | st
 
 function least(one: bigint, other: bigint): bigint {
   return one < other ? one : other
-}
-
-/** The end of the unit that contains the time. */
-function endOf(ns: bigint, unitNs: bigint): bigint {
-  return (unitsDown(ns, unitNs) + 1n) * unitNs
 }

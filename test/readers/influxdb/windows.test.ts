@@ -2,9 +2,9 @@
 
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { shardsOfLength } from '../../../readers/influxdb/requests.ts'
 import { boundsOf, millisecondOf, type Span, walk, walkLooking } from '../../../readers/influxdb/windows.ts'
 import type { Direction } from '../../../readers/reader.ts'
+import { shardsOfLength } from '../../../sinks/influxdb/schema.ts'
 
 const ns = fc.bigInt(-5_000_000n, 5_000_000n)
 const contains = (span: Span | undefined, ms: number): boolean => span !== undefined && ms >= span.startMs && ms < span.endMs
@@ -94,19 +94,6 @@ describe('a walk', () => {
     })
     expect(steps).toBeLessThan(8)
   })
-})
-
-test('a shard has the given duration, and the next begins where it ends', () => {
-  fc.assert(
-    fc.property(fc.integer({ min: 1, max: 10_000 }), fc.integer({ min: -(2 ** 50), max: 2 ** 50 }), (hours, ms) => {
-      const shards = shardsOfLength(hours * 3600)
-      const { startMs, endMs } = shards.at(ms)
-      expect(startMs <= ms && ms < endMs).toBe(true)
-      expect(endMs - startMs).toBe(hours * 3_600_000)
-      expect(shards.at(endMs).startMs).toBe(endMs)
-      expect(shards.at(startMs - 1).endMs).toBe(startMs)
-    }),
-  )
 })
 
 const rowsOfChannel = 200_000
