@@ -35,8 +35,8 @@ export async function withDifferences(reports: readonly PartitionReport[], parts
   let units = 0
   for (const { partition, first } of reports) {
     for (const fault of first) {
-      if (fault.kind !== 'contents differ' || units > textUnitsMax) continue
-      const offset = Number(fault.id.slice(fault.id.lastIndexOf('-') + 1))
+      const { kind, offset } = fault
+      if (kind !== 'contents differ' || offset === undefined || units > textUnitsMax) continue
       const position = packedPosition(parts.log, partition, offset)
       positions.set(fault, position)
       const missing = await expectedTexts(parts, partition, offset)

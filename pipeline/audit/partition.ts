@@ -68,6 +68,8 @@ export interface PartitionFault {
   readonly kind: FaultKind
   /** `<log>-<partition>-<offset>`, or `<log>-<partition>` for a fault of the whole partition. */
   readonly id: string
+  /** Of the message; absent for a fault of the whole partition. */
+  readonly offset?: number
   readonly detail: string
 }
 
@@ -146,8 +148,9 @@ export async function auditPartition(parts: PartitionParts): Promise<PartitionRe
 
   function fault(kind: FaultKind, offset: number | undefined, detail: string): void {
     faults[kind] = (faults[kind] ?? 0) + 1
-    const id = offset === undefined ? `${log}-${partition}` : `${log}-${partition}-${offset}`
-    if (first.length < firstMax) first.push({ kind, id, detail })
+    if (first.length === firstMax) return
+    const id = `${log}-${partition}`
+    first.push(offset === undefined ? { kind, id, detail } : { kind, id: `${id}-${offset}`, offset, detail })
   }
 
   function countDoubled({ offset, rows, doubled }: AuditedMessage): void {

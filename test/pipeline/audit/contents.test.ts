@@ -21,8 +21,8 @@ test('a row that was changed is a fault only if contents are compared; the first
   const { holds, partitions } = await site.verify({ contents: true })
   expect([holds, partitions[0]!.faults]).toEqual([false, { 'contents differ': 2 }])
   expect(partitions[0]!.first).toEqual([
-    { kind: 'contents differ', id: '1-0-0', detail: '1 of its rows differs from what it decodes to, in channel, value' },
-    { kind: 'contents differ', id: '1-0-4', detail: '2 of its rows differ from what it decodes to, in time, sum, index' },
+    { kind: 'contents differ', id: '1-0-0', offset: 0, detail: '1 of its rows differs from what it decodes to, in channel, value' },
+    { kind: 'contents differ', id: '1-0-4', offset: 4, detail: '2 of its rows differ from what it decodes to, in time, sum, index' },
   ])
 })
 

@@ -150,8 +150,8 @@ describeWithKafka('verify', kafka =>
         expect([code, report.faults]).toEqual([1, { 'contents differ': 2 }])
         const detail = '1 of its rows differs from what it decodes to, in'
         expect(report.first).toEqual([
-          { kind: 'contents differ', id: '1-0-1', detail: `${detail} time` },
-          { kind: 'contents differ', id: '1-0-2', detail: `${detail} channel, payload` },
+          { kind: 'contents differ', id: '1-0-1', offset: 1, detail: `${detail} time` },
+          { kind: 'contents differ', id: '1-0-2', offset: 2, detail: `${detail} channel, payload` },
         ])
       }))
 
