@@ -137,7 +137,7 @@ async function measure(name: string): Promise<void> {
         decoder,
         contents,
         deadLettersOf: async () => undefined,
-        committed: async () => new Map([[0, messages]]),
+        committed: async () => ({ group: writer, offsets: new Map([[0, messages]]) }),
       })
       if (!report.holds || report.partitions[0]!.recount.stored !== messages) throw new Error(JSON.stringify(report))
       return (messages / (performance.now() - startedMs)) * 1000

@@ -73,7 +73,7 @@ export async function trace({ id, reader, audit, writer, decoder, deadLettersOf,
   checkLog(id, known)
   const bounds = (await reader.bounds()).get(partition)
   if (bounds === undefined) throw new SystemicError(`the topic ${reader.name} has no partition ${partition}`)
-  const position = ((await committed?.(known.writer, reader)) ?? positionsOf(known)).get(partition)
+  const position = ((await committed?.(known.writer, reader))?.offsets ?? positionsOf(known)).get(partition)
   const messageId = `${known.number}-${partition}-${offset}`
   const deadLetters = await deadLettersOf(known.writer)
   const deadLetter = (await deadLetters?.list({ ids: [messageId], topicId: known.id }, 1))?.letters[0]

@@ -1,5 +1,6 @@
 // Compares a store with its log: each message must be stored exactly once, be a dead letter, or need no storing.
 
+import { named } from '../../config/options/variable.ts'
 import type { AuditedLog, StoreAudit } from '../../sinks/audit.ts'
 import { type DeadLetterIndex, openDeadLetterIndex } from '../dead-letters/state-index.ts'
 import type { PartitionOffsets } from '../log.ts'
@@ -9,11 +10,17 @@ import type { Decoder } from '../writer/decode.ts'
 import { withDifferences } from './differences.ts'
 import { auditPartition, type PartitionReport, rangeOf } from './partition.ts'
 
+/** What a consumer group has committed for a topic. */
+export interface GroupOffsets {
+  readonly group: string
+  readonly offsets: PartitionOffsets
+}
+
 /**
  * The offsets that the consumer group of a writer has committed for a topic: the position of a writer whose store keeps no positions. Left out for a store
  * that keeps them.
  */
-export type CommittedOf = (writer: string, topic: Pick<TopicReader, 'name' | 'partitions'>) => Promise<PartitionOffsets>
+export type CommittedOf = (writer: string, topic: Pick<TopicReader, 'name' | 'partitions'>) => Promise<GroupOffsets>
 
 export interface VerifyParts {
   readonly reader: TopicReader
@@ -54,10 +61,11 @@ export interface VerifyReport {
 export async function verify(parts: VerifyParts): Promise<VerifyReport> {
   const { reader, audit, writer, decoder, deadLettersOf, committed, contents = false, onProgress } = parts
   const known = knownLog(await audit.logs(), reader, writer)
-  const positions = (await committed?.(known.writer, reader)) ?? positionsOf(known)
+  const group = await committed?.(known.writer, reader)
+  const positions = group?.offsets ?? positionsOf(known)
   // Read after the positions, so that all letters of messages below them exist, and the end is above them.
   const bounds = await reader.bounds()
-  if (committed !== undefined) checkCommitted(positions, [...bounds.values()], known.writer, reader.name)
+  if (group !== undefined) checkCommitted(group, [...bounds.values()], known.writer, reader.name)
   const deadLetters = await deadLettersOf(known.writer)
   const index = deadLetters === undefined ? undefined : await openDeadLetterIndex(deadLetters, known.id)
   const lost = lostBelow(index)
@@ -102,8 +110,8 @@ export async function verify(parts: VerifyParts): Promise<VerifyReport> {
  * @throws SystemicError
  */
 export function knownLog(logs: readonly AuditedLog[], { name, id }: Pick<TopicReader, 'name' | 'id'>, writer: string): AuditedLog {
-  const named = logs.filter(log => log.name === name)
-  const topicLogs = named.filter(log => log.id === id)
+  const logsOfName = logs.filter(log => log.name === name)
+  const topicLogs = logsOfName.filter(log => log.id === id)
   const own = topicLogs.find(log => log.writer === writer)
   // The only writer of a topic may have any name, unless it leaves messages to others.
   const known = own ?? (topicLogs.length === 1 && topicLogs[0]!.contentTypes === undefined ? topicLogs[0] : undefined)
@@ -118,17 +126,17 @@ export function knownLog(logs: readonly AuditedLog[], { name, id }: Pick<TopicRe
     )
   }
   throw new SystemicError(
-    named.length === 0
+    logsOfName.length === 0
       ? `the store does not know the log "${name}": no writer has stored messages from it yet`
-      : `the log "${name}" (id ${id}) is not the one that the store was filled from (id ${named[0]!.id}): they cannot be compared`,
+      : `the log "${name}" (id ${id}) is not the one that the store was filled from (id ${logsOfName[0]!.id}): they cannot be compared`,
   )
 }
 
 /** @throws SystemicError if the writer's position is unknown */
-function checkCommitted(positions: PartitionOffsets, bounds: readonly TopicBounds[], writer: string, topic: string): void {
-  if (positions.size > 0 || bounds.every(({ start, end }) => start === end)) return
+function checkCommitted({ group, offsets }: GroupOffsets, bounds: readonly TopicBounds[], writer: string, topic: string): void {
+  if (offsets.size > 0 || bounds.every(({ start, end }) => start === end)) return
   throw new SystemicError(
-    `the consumer group of the writer ${writer} has no committed offsets for the topic ${topic}, so the writer's position is unknown: the writer has not started, or Kafka has deleted the offsets, as it does after a week without members (offsets.retention.minutes)`,
+    `the consumer group ${group} of the writer ${writer} has no committed offsets for the topic ${topic}, so the writer's position is unknown: the writer has not started, its group is another (set ${named('log.group')} as the writer has it, or not at all), or Kafka has deleted the offsets, as it does after a week without members (offsets.retention.minutes)`,
   )
 }
 

@@ -4,7 +4,7 @@ import { type TObject, Type } from 'typebox'
 import { ToolError } from '../../../bin/streams.ts'
 import { type Logger, openLogger } from '../../../config/logger.ts'
 import { loadOptions, OptionsError } from '../../../config/options/options.ts'
-import type { CommittedOf } from '../../../pipeline/audit/verify.ts'
+import type { CommittedOf, GroupOffsets } from '../../../pipeline/audit/verify.ts'
 import { deadLetterHeadersMax } from '../../../pipeline/dead-letters/headers.ts'
 import { type DeadLetterQueue, openDeadLetterQueue } from '../../../pipeline/dead-letters/queue.ts'
 import { type Replay, replay } from '../../../pipeline/dead-letters/replay.ts'
@@ -18,7 +18,7 @@ import { kafkaFaults } from '../../../pipeline/kafka/options.ts'
 import { consumerGroup, wantedTopics } from '../../../pipeline/kafka/topic-patterns.ts'
 import { openKafkaTopicReader } from '../../../pipeline/kafka/topic-reader.ts'
 import { describeTopic, readCommitted, topicNames } from '../../../pipeline/kafka/topics.ts'
-import type { Log, PartitionOffsets } from '../../../pipeline/log.ts'
+import type { Log } from '../../../pipeline/log.ts'
 import type { TopicReader } from '../../../pipeline/topic-reader.ts'
 import { deadLettersTopic } from '../../../pipeline/writer/dead-letters.ts'
 import { type Decoder, openDecoder } from '../../../pipeline/writer/decode.ts'
@@ -156,11 +156,11 @@ export async function openTarget(store: StoreName, flags: TargetFlags, sources: 
     return writer === options.log.group || writer !== store ? writer : consumerGroup(store, topic, undefined)
   }
 
-  async function committedOf(writer: string, { name, partitions }: Pick<TopicReader, 'name' | 'partitions'>): Promise<PartitionOffsets> {
+  async function committedOf(writer: string, { name, partitions }: Pick<TopicReader, 'name' | 'partitions'>): Promise<GroupOffsets> {
     const group = groupOf(writer, name)
     const admin = await openAdmin(connection)
     try {
-      return await readCommitted(admin, group, name, [...Array(partitions).keys()])
+      return { group, offsets: await readCommitted(admin, group, name, [...Array(partitions).keys()]) }
     } finally {
       await admin.close()
     }

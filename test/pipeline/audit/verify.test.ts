@@ -324,6 +324,16 @@ test('a log that the store does not know cannot be compared', async () => {
   await expect(site.verify({ reader: { ...reader, id: 'made-anew' } })).rejects.toThrow(/"messages" \(id made-anew\) is not the one/)
 })
 
+test("the position of a store that keeps none is its group's; without commits the error names the group and its option", async () => {
+  const site = await siteWith([pack(1), pack(2)])
+  const committedAs = (offsets: Map<number, number>) => async (writer: string) => ({ group: `${writer}.messages`, offsets })
+  const { partitions } = await site.verify({ committed: committedAs(new Map([[0, 1]])) })
+  expect(partitions[0]).toMatchObject({ checked: { from: 0, to: 1 }, in_flight: 1 })
+  await expect(site.verify({ committed: committedAs(new Map()) })).rejects.toThrow(
+    /^the consumer group writer-1\.messages of the writer writer-1 has no committed offsets for the topic messages, .*log\.group \(SVC_LOG_GROUP\)/,
+  )
+})
+
 test('progress is reported up to the total', async () => {
   const site = await siteWith(Array.from({ length: 30 }, (_, at) => pack(at)))
   const told: [number, number][] = []
