@@ -5,12 +5,14 @@
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Logger } from '../../../config/logger.ts'
+import { named } from '../../../config/options/variable.ts'
 import { factOf } from '../../../config/outage.ts'
 import type { Positions } from '../../../sinks/sink.ts'
 import { type LogPartition, logOf, partitionOf } from '../../../transformers/log-partition.ts'
 import type { OnShare, OnStart, RawChunk, Source, StartAt } from '../../source.ts'
 import { startOffset } from '../../writer/start-offset.ts'
 import { chunksOf } from '../records/record-set.ts'
+import { topicsText } from '../topic-patterns.ts'
 import type { ConnectBroker } from './broker.ts'
 import { openCluster } from './cluster.ts'
 import { type FetchPosition, openFetching } from './fetching.ts'
@@ -64,6 +66,7 @@ export function openConsumer(options: ConsumerSettings): Source {
   const passed = new WeakMap<Share, Map<LogPartition, number>>()
   /** The share of the chunks requested last, to which commits belong. */
   let working: Share | undefined
+  let hasWarned = false
 
   /**
    * The start positions, from the store or the group, checked against the log. If a partition's leader does not answer, its first fetch
@@ -71,7 +74,7 @@ export function openConsumer(options: ConsumerSettings): Source {
    */
   async function positions(
     partitions: readonly LogPartition[],
-  ): Promise<{ fetchPositions: Map<LogPartition, FetchPosition>; ends: Positions }> {
+  ): Promise<{ fetchPositions: Map<LogPartition, FetchPosition>; ends: Positions; stored: Positions | undefined }> {
     const stored = await options.startAt?.(partitions)
     const committed = stored === undefined ? await membership.committed(partitions) : undefined
     const bounds = await topics.bounds(partitions)
@@ -90,7 +93,7 @@ export function openConsumer(options: ConsumerSettings): Source {
       fetchPositions.set(at, { from, next })
     }
     for (const [at, lost] of losses) options.onLost?.(at, lost)
-    return { fetchPositions, ends: new Map(Array.from(bounds, ([at, { end }]) => [at, end])) }
+    return { fetchPositions, ends: new Map(Array.from(bounds, ([at, { end }]) => [at, end])), stored }
   }
 
   function whereIs(at: LogPartition): { log: string; partition: number } {
@@ -158,6 +161,22 @@ export function openConsumer(options: ConsumerSettings): Source {
     }
   }
 
+  /**
+   * Says once if the group has committed more than a store that keeps positions has: this writer commits only what that store has. Not of partitions
+   * that the store does not know, since all of their messages may have been filtered.
+   */
+  function warnIfAhead(committed: Positions, stored: Positions): void {
+    const ahead = [...stored].flatMap(([at, next]) => ((committed.get(at) ?? next) > next ? [at] : []))
+    if (hasWarned || ahead.length === 0) return
+    hasWarned = true
+    const topicNames = [...new Set(ahead.map(logOf))].map(log => names[log]!)
+    const where = `${ahead.length} ${ahead.length === 1 ? 'partition' : 'partitions'} of ${topicsText(topicNames)}`
+    logger.warn(
+      { group, partitions: ahead.length },
+      `the consumer group ${group} has committed above the store's positions in ${where}: unless the store was restored from a backup, a writer of another store is in the group, and each store gets a part of the messages: give each writer its own ${named('log.group')}`,
+    )
+  }
+
   /** For a share that has not started: commit was called before chunks. */
   async function passedOf(share: Share): Promise<Map<LogPartition, number>> {
     const known = passed.get(share)
@@ -176,14 +195,17 @@ export function openConsumer(options: ConsumerSettings): Source {
         working = share
         const committed = onShare === undefined || options.startAt === undefined ? undefined : await membership.committed(share.partitions)
         if (committed !== undefined) onShare?.(committed, share.revoked)
-        const { fetchPositions, ends } = await positions(share.partitions)
+        const { fetchPositions, ends, stored } = await positions(share.partitions)
         // Revoked while its positions were looked up: it was not returned to a caller yet.
         if (share.revoked.aborted) continue
         if (stop.aborted) return
         const starts = new Map([...fetchPositions].flatMap(([at, { from }]) => (from === undefined ? [] : [[at, from]])))
         passed.set(share, new Map(starts))
         onStart?.(starts, share.revoked, ends)
-        if (committed !== undefined) await commitStored(share, starts, committed)
+        if (committed !== undefined) {
+          if (stored !== undefined) warnIfAhead(committed, stored)
+          await commitStored(share, starts, committed)
+        }
         yield* chunksOfShare(share, fetchPositions, stop)
         const reason: unknown = share.revoked.reason
         if (!stop.aborted && reason instanceof Error && reason.name !== 'AbortError') throw reason

@@ -9,6 +9,7 @@ import { openTopics } from '../../../../pipeline/kafka/consumer/topics.ts'
 import type { Positions } from '../../../../sinks/sink.ts'
 import { logPartition } from '../../../../transformers/log-partition.ts'
 import { positionsOf } from '../../positions.ts'
+import { recordingLogger } from '../../writer/workers/recording-logger.ts'
 import { batch, clusterOf, type FakeTopic, fakeBroker, fakeTopic, holding } from '../fake-brokers.ts'
 import { silent } from '../stored-messages.ts'
 import { quickConsumer } from './source-parts.ts'
@@ -100,6 +101,29 @@ test('where the store is ahead of the group, its position is committed before th
   await expect.poll(() => commits).toEqual([positionsOf({ 0: 9 })])
   ending.abort()
   await chunks
+})
+
+test('where the group is ahead of the store, one line says so and names the option; not of partitions that the store does not know', async () => {
+  const topic = fakeTopic({ leader: 1, start: 0, end: 9 }, { leader: 2, start: 5, end: 5 }, { leader: 2, start: 0, end: 0 })
+  const warningsWith = async (stored: Positions): Promise<string[]> => {
+    const { logger, lines } = recordingLogger()
+    const settings = settingsOf(topic, [0, 1, 2], async () => undefined)
+    const source = openConsumer({ ...settings, logger, startAt: async () => stored })
+    for (let times = 0; times < 2; times++) {
+      const ending = new AbortController()
+      const started = Promise.withResolvers<Positions>()
+      const chunks = source.chunks(ending.signal, started.resolve, () => undefined)[Symbol.asyncIterator]().next()
+      await started.promise
+      ending.abort()
+      await chunks
+    }
+    await source.close()
+    return lines().flatMap(({ level, msg }) => (level === 40 ? [String(msg)] : []))
+  }
+  expect(await warningsWith(positionsOf({ 0: 9, 1: 5 }))).toEqual([
+    expect.stringMatching(/^the consumer group g has committed .* in 1 partition of the topic t: .* its own log\.group \(SVC_LOG_GROUP\)$/),
+  ])
+  expect(await warningsWith(positionsOf({ 0: 9 }))).toEqual([])
 })
 
 test('a commit contains only partitions of the share', async () => {
