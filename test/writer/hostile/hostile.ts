@@ -10,7 +10,7 @@ import { describeTopic } from '../../../pipeline/kafka/topics.ts'
 import { openRandom } from '../../fuzz/random.ts'
 import { almostUsualMessage, hostileLayout, hostileMessage, hostileTimes, recordOf } from '../../pipeline/hostile-messages.ts'
 import { connectionTo } from '../../pipeline/kafka/consumer/source-parts.ts'
-import { encodeBatch } from '../../pipeline/kafka/records/record-batches.ts'
+import { bytesOf, encodeBatch, type RecordFields } from '../../pipeline/kafka/records/record-batches.ts'
 import { type Environment, runSluice, untilReady } from '../process.ts'
 import { openSite, type Site, shortWaits, sumOf } from '../site.ts'
 import type { RelationalSite } from '../stores/relational.ts'
@@ -28,6 +28,8 @@ export interface HostilePlan {
 
 export interface HostileReport {
   readonly messages: number
+  /** Of these, the ones with any bytes in all their parts. */
+  readonly hostile: number
   readonly stored: number
   readonly deadLettered: number
   /** Empty if each message is stored or a dead letter, and no worker ended. */
@@ -38,10 +40,14 @@ const partitions = 3
 const messagesPerBatch = 10
 /** Of `sluice verify`. */
 const verifyFlags: readonly string[] = ['--contents']
+/** The writer's default. */
+const payloadBytesMax = 256 * 1024
+/** Its batch has usual times, so that the broker accepts it whatever the seed. */
+const oversized: RecordFields = { key: 'plant', value: new Uint8Array(300_000) }
 
 export async function hostileRun({ seed, rounds, msMax = Number.POSITIVE_INFINITY, ...plan }: HostilePlan): Promise<HostileReport> {
   const startedMs = performance.now()
-  const sums = { messages: 0, stored: 0, deadLettered: 0 }
+  const sums = { messages: 0, hostile: 0, stored: 0, deadLettered: 0 }
   const faults: string[] = []
   for (let round = 0; round < rounds && performance.now() - startedMs < msMax; round++) {
     const roundSeed = openRandom(seed, 'hostile', round).below(2 ** 31)
@@ -51,10 +57,10 @@ export async function hostileRun({ seed, rounds, msMax = Number.POSITIVE_INFINIT
     const site = await openSite({ partitions, layout: environment, environment: { ...shortWaits, SVC_WORKERS_COUNT: '2' } })
     try {
       const found = await settled(site, roundSeed, plan.batchesPerRound)
-      for (const name of ['messages', 'stored', 'deadLettered'] as const) sums[name] += found[name]
+      for (const name of ['messages', 'hostile', 'stored', 'deadLettered'] as const) sums[name] += found[name]
       faults.push(...found.faults.map(fault => `round ${round}, ${JSON.stringify(environment)}: ${fault}`))
       plan.onProgress?.(
-        `${String(round + 1).padStart(3)}  ${((performance.now() - startedMs) / 1000).toFixed(1)} s  ${found.messages} messages, ${found.stored} stored, ${found.deadLettered} dead letters, ${found.faults.length} faults  ${JSON.stringify(layout)}`,
+        `${String(round + 1).padStart(3)}  ${((performance.now() - startedMs) / 1000).toFixed(1)} s  ${found.messages} messages, ${found.hostile} hostile, ${found.stored} stored, ${found.deadLettered} dead letters, ${found.faults.length} faults  ${JSON.stringify(layout)}`,
       )
     } finally {
       await site.close()
@@ -79,9 +85,11 @@ async function settled(site: Site<RelationalSite>, seed: number, batches: number
   await acceptAnyTime(site)
   const writer = await site.start(0)
   await untilReady(writer)
-  await send(site, seed, batches)
+  const accepted = await send(site, seed, batches)
   const ends = await site.logEnds()
   const faults: string[] = []
+  // Without any the run would show nothing.
+  for (const kind of ['hostile', 'oversized'] as const) if (accepted[kind] === 0) faults.push(`the broker accepted no ${kind} message`)
   if (!(await site.untilStored(ends))) faults.push(`the writer does not advance: ${writer.printed().slice(-3000)}`)
   faults.push(...site.unexpected)
   for (const line of writer.logged()) if (line['level'] === 'error') faults.push(`the writer logged ${JSON.stringify(line)}`)
@@ -107,7 +115,7 @@ async function settled(site: Site<RelationalSite>, seed: number, batches: number
     const { code, printed } = await runSluice(words, site.direct)
     if (!codes.includes(code)) faults.push(`sluice ${words.join(' ')} ended with ${code}: ${printed.slice(-3000)}`)
   }
-  return { messages: sumOf(ends), stored, deadLettered, faults }
+  return { messages: sumOf(ends), hostile: accepted.hostile, stored, deadLettered, faults }
 }
 
 /** By default brokers refuse times after the next hour, and delete old messages. */
@@ -120,8 +128,15 @@ async function acceptAnyTime({ tools, topic }: Site): Promise<void> {
   })
 }
 
+/** How many messages of a kind are in the log. */
+interface Accepted {
+  hostile: number
+  oversized: number
+}
+
 /** Batches that no client would build. The broker may refuse one, which is then not in the log. */
-async function send({ kafka, topic }: Site, seed: number, batches: number): Promise<void> {
+async function send({ kafka, topic }: Site, seed: number, batches: number): Promise<Accepted> {
+  const accepted: Accepted = { hostile: 0, oversized: 0 }
   const admin = await openAdmin(connectionTo(kafka.brokers))
   try {
     const { leaders } = (await describeTopic(admin, topic))!
@@ -131,11 +146,16 @@ async function send({ kafka, topic }: Site, seed: number, batches: number): Prom
     for (const [number, times] of sample(hostileTimes, { seed, numRuns: batches }).entries()) {
       const partition = number % partitions
       const isUsual = number % 2 === 1
-      const messages = kinds[isUsual ? 1 : 0]!.slice(number * messagesPerBatch, (number + 1) * messagesPerBatch)
+      const kind = kinds[isUsual ? 1 : 0]!
+      const messages = number === 1 ? [oversized] : kind.slice(number * messagesPerBatch, (number + 1) * messagesPerBatch)
       const now = BigInt(Date.now())
       const bytes = encodeBatch(messages, isUsual ? { baseTimestamp: now, maxTimestamp: now } : times)
-      await produce(await connectTo(admin, leaders[partition]!), topic, [{ partition, bytes }], 10_000)
+      const [produced] = await produce(await connectTo(admin, leaders[partition]!), topic, [{ partition, bytes }], 10_000)
+      if (produced?.errorCode !== 0) continue
+      if (!isUsual) accepted.hostile += messages.length
+      accepted.oversized += messages.filter(({ value = null }) => bytesOf(value).byteLength > payloadBytesMax).length
     }
+    return accepted
   } finally {
     await admin.close()
   }
