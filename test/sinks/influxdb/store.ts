@@ -84,7 +84,8 @@ export async function openStore(
   const port = proxy?.port ?? Number(new URL(influx.url).port)
   const url = (port: number): string => `http://127.0.0.1:${port}/?org=${influx.org}&bucket=${bucket}`
   const options: SinkOptions = { ...defaults, url: url(port), token: influx.token, ...given }
-  const direct = await openConnection({ ...options, url: url(Number(new URL(influx.url).port)) }, 'test')
+  // The tests' own requests are for everything that is stored, and no test is about how long they take.
+  const direct = await openConnection({ ...options, url: url(Number(new URL(influx.url).port)), requestTimeoutMs: 120_000 }, 'test')
   const sinks = await openConnection(options, 'test')
   const { orgs } = await direct.ask<{ orgs: { id: string }[] }>('GET', '/api/v2/orgs', { org: influx.org })
   const retentionRules = [{ type: 'expire', everySeconds: 0, shardGroupDurationSeconds: 28 * 86_400 }]
