@@ -265,7 +265,7 @@ async function openSilentServer(answers: number): Promise<{ url: string; close()
   }
 }
 
-/** Forwards bytes until it is told to drop them, like a network that has lost one end. */
+/** Forwards bytes until `silence` makes it drop them, like a network that has lost one end. */
 async function openProxy(target: number): Promise<{ port: number; silence(): void; close(): void }> {
   const sockets = new Set<Socket>()
   let silent = false

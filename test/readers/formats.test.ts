@@ -1,4 +1,4 @@
-// The formats of a channel over HTTP: who is told of which, and what a wrong request is answered.
+// The formats of a channel over HTTP: who sees which, and the answers to wrong requests.
 
 import { randomUUID } from 'node:crypto'
 import { expect, onTestFinished, test, vi } from 'vitest'

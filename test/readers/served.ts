@@ -45,7 +45,7 @@ export const access: AccessControl & { fail?: Error } = {
 }
 
 function unexpected(): never {
-  throw new Error('nobody asked for it')
+  throw new Error('no test asks for it')
 }
 /** Of a reader that is asked for nothing else but, beside a page, for its total. */
 export const unused = {

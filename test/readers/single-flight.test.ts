@@ -1,4 +1,4 @@
-// Who asks the same at the same time gets one answer, and nobody one that is older than their request.
+// Callers that ask the same at the same time get one answer, and none gets one that is older than its request.
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, test } from 'vitest'

@@ -25,7 +25,7 @@ describeWithOwnKafka('ingest on Kafka', kafka =>
         SVC_LOG_PARTITIONS: '3',
       })
       await untilPrinted(spawned, /Kafka is away .*: the start waits for it/)
-      // Devices are told to retry, and health says what the process waits for.
+      // Devices get 503 with Retry-After, and health says what the process waits for.
       expect((await call(url, 'GET', '/livez')).status).toBe(200)
       expect((await call(url, 'GET', '/readyz')).status).toBe(503)
       const health = await call(url, 'GET', '/health')

@@ -1,4 +1,4 @@
-// The fake sink keeps the contract that the tests of the pipeline rely on, and fails as it is told.
+// The fake sink keeps the contract that the tests of the pipeline rely on, and fails as a test wants.
 
 import { expect, test } from 'vitest'
 import { type SinkStore, sinkConformance } from '../conformance/sink/index.ts'

@@ -63,7 +63,7 @@ export async function check({ load, rows, books, brokers, topics, writer, ends }
     const { partition, offset, table, texts, indexes } = current
     const place = `${partition}-${offset}`
     const number = numberIn(texts[0]!)
-    if (number === undefined || number >= load.sent()) return fault(`${place} in ${table}: rows that nobody sent: ${texts[0]}`)
+    if (number === undefined || number >= load.sent()) return fault(`${place} in ${table}: rows that were not sent: ${texts[0]}`)
     const before = stored.get(number)
     if (before !== undefined) fault(`message ${number} is stored twice: at ${before} and at ${place}`)
     const { expected } = load.message(number)
@@ -103,7 +103,7 @@ export async function check({ load, rows, books, brokers, topics, writer, ends }
     const place = `${logPartition(log, Number(header('sluice.partition')))}-${header('sluice.offset')}`
     const number = numberIn(value.toString())
     if (number === undefined) {
-      fault(`a dead letter of ${place} that nobody sent: ${value.toString().slice(0, 100)}`)
+      fault(`a dead letter of ${place} that was not sent: ${value.toString().slice(0, 100)}`)
       continue
     }
     if (header('sluice.partial') === 'true') partial.add(number)

@@ -80,7 +80,7 @@ export function troubleSuite(bench: Bench, { connections, restarts, slow, givesU
     )('a silent server blocks nothing: the write of %s ends with its signal, and is retried later', async (_what, batch, expected) => {
       const encoded = bench.sink.encode(batch())
       const givingUp = new AbortController()
-      const reason = new Error('nobody waits any more')
+      const reason = new Error('no caller waits any longer')
       bench.store.pause!()
       try {
         const writing = bench.sink.write(encoded, bench.keep, givingUp.signal).catch((error: unknown) => error)
@@ -137,7 +137,7 @@ export function troubleSuite(bench: Bench, { connections, restarts, slow, givesU
       const writing = bench.sink.write(encoded, never, givingUp.signal)
       writing.catch(() => undefined)
       await asked.promise
-      givingUp.abort(new Error('nobody waits any more'))
+      givingUp.abort(new Error('no caller waits any longer'))
       await expect(writing).rejects.toThrow()
       bench.expectStored(await written(encoded), { received: 500, stored: 499, deadLettered: 1 })
       expect(bench.rejections.map(rejection => rejection.message)).toEqual([250])

@@ -63,7 +63,7 @@ test('the log is read while there are followers, and nothing is left of it after
   await live.close()
 })
 
-test('while the log is away nothing is lost or duplicated; new followers are told to retry', async () => {
+test('while the log is away nothing is lost or duplicated; new followers get an error', async () => {
   const topic = openFakeTopic(2)
   await using live = disposable(openLive(topic))
   const kept = await keep(live, 'mine')
@@ -251,7 +251,7 @@ test('a follower that begins when the log has just ended for all is ended, too',
   await expect.poll(() => [topic.openReaders, topic.listeners]).toEqual([0, 0])
 })
 
-test('a follower that waits for a log that is being opened is told to retry, and then joins the same attempt', async () => {
+test('a follower that waits for a log that is being opened gets an error, and later joins the same attempt', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
   try {
     const topic = openFakeTopic(1)

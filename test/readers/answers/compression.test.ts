@@ -123,7 +123,7 @@ test.each([owner, gzip])('an export whose client disconnects stops reading: %j',
   const answer = await ask(messages('?limit=all', endless.url), headers)
   await once(answer, 'data')
   answer.destroy()
-  // What was under way ends, or the close would not. The response is told of its end a turn after that of its connection; then nobody asks.
+  // What was under way ends, or the close would not. The response closes a turn after its connection; then no more is asked.
   await endless.app.close()
   await nextTurn()
   const atEnd = asked

@@ -1,4 +1,4 @@
-// Several who ask for one page at the same time are answered by one request to the store, and nobody by the answer to another request.
+// Several clients that ask for one page at the same time are answered by one request to the store, and none by the answer to another request.
 
 import { expect, test } from 'vitest'
 import type { Access } from '../../../control-plane/client.ts'

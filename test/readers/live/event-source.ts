@@ -32,7 +32,7 @@ export interface EventClient {
   leave(): void
 }
 
-/** Fetch gives up a body that nobody holds on to. */
+/** Fetch drops a body to which there is no reference. */
 const open = new Set<Response>()
 
 /** @throws Error with status and body where it is no stream of events */

@@ -1,4 +1,4 @@
-// That the right to a stream is looked at again, also where nothing is told of its end.
+// That the right to a stream is looked at again, also if no notice of its end arrives.
 
 import { pino } from 'pino'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'

@@ -58,7 +58,7 @@ export interface ServedLive extends AsyncDisposable {
   readonly url: string
   readonly topic: FakeTopic
   readonly access: FakeAccess
-  /** What was told of streams, in its order: `opened`, `lost`, or why one ended. */
+  /** What was reported of streams, in order: `opened`, `lost`, or why one ended. */
   readonly told: string[]
   open(query?: string, headers?: Record<string, string>, of?: string): Promise<EventClient>
   get(query?: string, headers?: Record<string, string>, of?: string): Promise<{ status: number; headers: Headers; text: string }>

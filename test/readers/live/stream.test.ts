@@ -17,7 +17,7 @@ const queueBytes = 20_000
 const recordBytes = 1_000
 const heartbeatMs = 60_000
 
-/** A client that takes nothing until it is told to. */
+/** A client that takes nothing until a test lets it. */
 class StuckResponse extends Writable {
   taken = ''
   #held: (() => void) | undefined

@@ -82,7 +82,7 @@ test('one user with all their things gets a quarter of the streams, and the end 
   await expect.poll(async () => (await openOrStatus(served)) as unknown).toBe(200)
 })
 
-test('when all streams are in use, one without a stream gets one: the user with the most loses their latest, and is told why', async () => {
+test('when all streams are in use, one without a stream gets one: the user with the most loses their latest, and gets the reason', async () => {
   await using served = await serveLive({ streamsMax: 8 })
   const openOf = (name: string): Promise<EventClient> => {
     served.access.rights.set(name, { allowed: true, publisher: null, owner: name })

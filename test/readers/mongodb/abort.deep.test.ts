@@ -1,4 +1,4 @@
-// A query that nobody waits for any more ends soon, also while the server is silent; and one that the store cannot answer says why.
+// A query that no caller waits for any longer ends soon, also while the server is silent; and one that the store cannot answer says why.
 
 import { getEventListeners } from 'node:events'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'

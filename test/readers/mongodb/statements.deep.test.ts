@@ -1,4 +1,4 @@
-// What reaches the server: only queries, each with the channel; and cursors that are closed when nobody reads on.
+// What reaches the server: only queries, each with the channel; and cursors that are closed when their reader stops.
 
 import * as fc from 'fast-check'
 import type { CommandStartedEvent } from 'mongodb'

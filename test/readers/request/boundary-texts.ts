@@ -19,7 +19,7 @@ const numbers = [
   ['21.5', '21.50', '0.3', '0.30000000000000004', `0.${'3'.repeat(390)}`, '+1', '01', '1e', '1.', '.5', '0x10', '1e+', ''],
 ].flat()
 
-/** Texts of fields of payloads: numbers as answers print them, as they are stored, and as nobody prints them. */
+/** Texts of fields of payloads: numbers as answers print them, as they are stored, and as no program prints them. */
 const scalars = [
   ['', '0', '-0', '0.0', 'null', 'true', 'false', '1', '1.0', '1.5', '1.50', '1e-7', '0.0000001', '1000000000000000', '1e15'],
   ['1e+21', '1e21', '1000000000000000000000', '8659456789564231564', '8659456789564231565', '8659456789564231000'],

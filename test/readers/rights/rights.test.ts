@@ -1,4 +1,4 @@
-// Rights that end, and requests that nothing can be in the answer of: they are told from no other empty answer.
+// Rights that end, and requests whose answer can contain nothing: it looks like any other empty one.
 
 import { expect, test, vi } from 'vitest'
 import type { Access, AccessRequest } from '../../../control-plane/client.ts'

@@ -66,7 +66,7 @@ test('check and close are passed to the reader, and are not queries', async () =
   const registry = new Registry()
   const asked: string[] = []
   const told = async (what: string): Promise<void> => void asked.push(what)
-  const unused = readerThat(() => Promise.reject(new Error('nobody asked for it')))
+  const unused = readerThat(() => Promise.reject(new Error('no test asks for it')))
   const reader = openReaderMetrics(registry).timed({ ...unused, check: () => told('check'), close: () => told('close') })
   await reader.check()
   await reader.close()

@@ -278,7 +278,7 @@ describeWithKafka('the tools of a topic', kafka => {
     })
   })
 
-  test('tail filters by channel, subtopic and name, and begins where it is told to', async () => {
+  test('tail filters by channel, subtopic and name, and begins where its options say', async () => {
     topic = await kafka.createTopic()
     environment = on(topic)
     const pack = (n: string, v: number): Buffer => Buffer.from(JSON.stringify([{ bn: 'room:', n, v }]))

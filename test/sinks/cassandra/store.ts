@@ -30,7 +30,7 @@ export const defaults: Omit<SinkOptions, 'url'> = {
 
 export const identity = { logName: 'messages', logId: 'id-1', writer: 'writer-1' }
 
-/** Of a keyspace that nobody else has. */
+/** Of a keyspace that no other test has. */
 export function optionsFor(contactPoint: string, some: Partial<SinkOptions> = {}): SinkOptions {
   return { ...defaults, url: `cassandra://${contactPoint}/t${randomBytes(6).toString('hex')}`, ...some }
 }

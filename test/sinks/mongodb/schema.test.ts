@@ -1,4 +1,4 @@
-// A look at the indexes of a collection ends when nobody waits for it any more: against a server of the test's own that says nothing.
+// A look at the indexes of a collection ends when no caller waits for it any longer: against a server of the test's own that says nothing.
 
 import { expect, test } from 'vitest'
 import type { Connection } from '../../../sinks/mongodb/connection.ts'

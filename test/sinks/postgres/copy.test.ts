@@ -1,4 +1,4 @@
-// How the culprits of a refused COPY are found, over a transaction that refuses what it is told to.
+// How the culprits of a refused COPY are found, over a transaction that refuses what a test wants.
 
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'

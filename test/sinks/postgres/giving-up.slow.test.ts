@@ -1,4 +1,4 @@
-// A write that nobody waits for any more ends soon, and never becomes final after it has thrown; and what a half-open connection holds is freed.
+// A write that no caller waits for any longer ends soon, and never becomes final after it has thrown; and what a half-open connection holds is freed.
 
 import { once } from 'node:events'
 import { Client } from 'pg'

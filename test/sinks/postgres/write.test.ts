@@ -51,7 +51,7 @@ describeWithOwnPostgres('the PostgreSQL sink and its server', postgres => {
     await others.close()
   }
 
-  /** Holds the partition's offset in a transaction until told to let go, as a connection does whose client has vanished. */
+  /** Holds the partition's offset in a transaction until it is released, as a connection does whose client has vanished. */
   async function hold(by: Database) {
     let release = () => {}
     const released = new Promise<void>(resolve => (release = resolve))
