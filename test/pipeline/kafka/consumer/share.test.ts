@@ -112,7 +112,10 @@ test('where the group is ahead of the store, one line says so and names the opti
     for (let times = 0; times < 2; times++) {
       const ending = new AbortController()
       const started = Promise.withResolvers<Positions>()
-      const chunks = source.chunks(ending.signal, started.resolve, () => undefined)[Symbol.asyncIterator]().next()
+      const chunks = source
+        .chunks(ending.signal, started.resolve, () => undefined)
+        [Symbol.asyncIterator]()
+        .next()
       await started.promise
       ending.abort()
       await chunks
