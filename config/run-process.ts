@@ -57,12 +57,13 @@ export interface Waiting<Part> {
   readonly closeLate?: (part: Part) => Promise<void>
   /** Whether the dependency is only away, so that opening is worth a retry. */
   readonly isAway: (error: unknown) => boolean
-  readonly outage: OutageReport
+  readonly outage: Pick<OutageReport, 'failed' | 'recovered'>
   readonly signal: AbortSignal
 }
 
-/** Wait before a retry. Containers often start before their dependencies. */
-const retryMs = 1_000
+/** The first wait before a retry, which doubles up to the maximum. Containers often start before their dependencies. */
+const waitMsMin = 100
+const waitMsMax = 1_000
 
 /**
  * Opens a component, and retries while its dependency is away. A stop does not wait for a running attempt, which may hang on a silent server.
@@ -71,7 +72,7 @@ const retryMs = 1_000
  * @throws an error that waiting cannot fix
  */
 export async function openWhenThere<Part>({ open, closeLate, isAway, outage, signal }: Waiting<Part>): Promise<Part | undefined> {
-  while (!signal.aborted) {
+  for (let waitMs = waitMsMin; !signal.aborted; waitMs = Math.min(waitMs * 2, waitMsMax)) {
     const opening = open()
     try {
       const part = await unlessAborted(opening, signal)
@@ -84,9 +85,9 @@ export async function openWhenThere<Part>({ open, closeLate, isAway, outage, sig
         return undefined
       }
       if (!isAway(error)) throw error
-      outage.failed(error, { waitMs: retryMs, meanwhile: 'the start waits for it' })
+      outage.failed(error, { waitMs, meanwhile: 'the start waits for it' })
       // Rejects on abort, which the loop checks.
-      await wait(retryMs, undefined, { signal }).catch(() => undefined)
+      await wait(waitMs, undefined, { signal }).catch(() => undefined)
     }
   }
   return undefined

@@ -1,6 +1,8 @@
 // Opens one worker of a writer, with its own source, transformer, sink and dead letters, once its log and store are available.
 
 import { type Logger, openLogger } from '../../config/logger.ts'
+import type { OutageReport } from '../../config/outage.ts'
+import { openWhenThere } from '../../config/run-process.ts'
 import { deadLettersTopicConfig } from '../../pipeline/dead-letters/topic-config.ts'
 import { type KafkaConnection, openAdmin } from '../../pipeline/kafka/connection.ts'
 import { type KafkaLog, openKafkaLog } from '../../pipeline/kafka/log.ts'
@@ -11,7 +13,6 @@ import { LogUnavailableError } from '../../pipeline/log.ts'
 import { SystemicError } from '../../pipeline/systemic-error.ts'
 import { deadLettersTopic, openDeadLetters } from '../../pipeline/writer/dead-letters.ts'
 import { pipelineMetrics } from '../../pipeline/writer/metrics.ts'
-import { defaultBackOff, retry } from '../../pipeline/writer/retry.ts'
 import { openCleanup } from '../../pipeline/writer/workers/cleanup.ts'
 import type { OpenWorker, WorkerEvents } from '../../pipeline/writer/workers/worker.ts'
 import { openWriter, type Writer } from '../../pipeline/writer/writer.ts'
@@ -60,35 +61,31 @@ export async function openWriterWorker(
     const kind = await storeKind(storeName)
     const store = await kind.open(options.store, name)
     cleanup.add(() => store.close())
+    const isAway = (error: unknown): boolean =>
+      error instanceof LogUnavailableError || (!(error instanceof SystemicError) && store.classify(error) === 'transient')
+    const outage = { log: outages.report('log'), store: outages.report('store') }
+    const starting: Pick<OutageReport, 'failed' | 'recovered'> = {
+      failed(error, next) {
+        onWaiting(error instanceof Error ? error : new Error(String(error)))
+        outage[error instanceof LogUnavailableError ? 'log' : 'store'].failed(error, next)
+      },
+      recovered() {
+        outage.log.recovered()
+        outage.store.recovered()
+      },
+    }
     /** Opens a component, and retries while its dependency is away. */
-    const opened = async <Part>(open: () => Promise<Part>): Promise<Part> => {
+    const opened = async <Part extends { close(): Promise<void> }>(open: () => Promise<Part>): Promise<Part> => {
       try {
-        return await retried(open)
+        const part = await openWhenThere({ open, closeLate: late => late.close(), isAway, outage: starting, signal })
+        if (part !== undefined) return part
+        throw signal.reason
       } catch (error) {
         if (signal.aborted || error instanceof SystemicError || error instanceof SinkError) throw error
         // Wrapped, so that it ends the writer with the driver's message, instead of restarting the worker repeatedly.
         throw new SystemicError(error instanceof Error ? error.message : String(error), { cause: error })
       }
     }
-    const starting = { log: outages.report('log'), store: outages.report('store') }
-    const retried = <Part>(open: () => Promise<Part>): Promise<Part> =>
-      retry(
-        open,
-        {
-          backOff: defaultBackOff,
-          classify: error =>
-            error instanceof LogUnavailableError ? 'transient' : error instanceof SystemicError ? 'systemic' : store.classify(error),
-          onFailure(error, _failures, waitMs) {
-            onWaiting(error instanceof Error ? error : new Error(String(error)))
-            starting[error instanceof LogUnavailableError ? 'log' : 'store'].failed(error, { waitMs, meanwhile: 'the start waits for it' })
-          },
-          onRecovery() {
-            starting.log.recovered()
-            starting.store.recovered()
-          },
-        },
-        signal,
-      )
 
     const { acceptNew, acceptLost, skipBatch, instance } = options.log
     const { contentTypes } = options.transformer

@@ -4,15 +4,14 @@ import { Session } from 'node:inspector/promises'
 import { Worker } from 'node:worker_threads'
 import { Registry } from 'prom-client'
 import { type Logger, openLogger } from '../../config/logger.ts'
-import { factOf, type OutageReport, openOutages } from '../../config/outage.ts'
-import { aborted, type ProcessScope, runProcess } from '../../config/run-process.ts'
+import { factOf, openOutages } from '../../config/outage.ts'
+import { aborted, openWhenThere, type ProcessScope, runProcess } from '../../config/run-process.ts'
 import { warning } from '../../http/health/checks.ts'
 import { kafkaConnection } from '../../pipeline/kafka/connection.ts'
 import { consumerGroup, isPattern, wantedTopics } from '../../pipeline/kafka/topic-patterns.ts'
 import type { Topic } from '../../pipeline/kafka/topics.ts'
 import { LogUnavailableError } from '../../pipeline/log.ts'
 import { SystemicError } from '../../pipeline/systemic-error.ts'
-import { defaultBackOff, retry } from '../../pipeline/writer/retry.ts'
 import { workInMainThread } from '../../pipeline/writer/workers/main-thread.ts'
 import { openWorkerPool, type WorkerPool, type WorkerThread } from '../../pipeline/writer/workers/pool.ts'
 import { storeKind } from '../stores/index.ts'
@@ -83,12 +82,19 @@ async function serve(store: StoreName, options: WriterOptions, version: string, 
 
   const connection = await kafkaConnection(options.log)
   const findTopics = (create: boolean): Promise<readonly Topic[]> => openWriterTopics(connection, name, options, create, logger)
-  const found = await whenLogIsThere(
-    () => findTopics(options.log.create),
-    error => (waitsFor = error),
-    outages.report('log'),
+  const outage = outages.report('log')
+  const found = await openWhenThere({
+    open: () => findTopics(options.log.create),
+    isAway: error => error instanceof LogUnavailableError,
+    outage: {
+      ...outage,
+      failed(error, next) {
+        waitsFor = error as Error
+        outage.failed(error, next)
+      },
+    },
     signal,
-  )
+  })
   if (found === undefined) return
   /** By log: new ones are appended, so that the others keep their index. */
   let topics = found
@@ -153,33 +159,6 @@ function startWorker(settings: WorkerSettings, inMainThread: boolean): WorkerThr
 /** Dead letters go to the log's brokers. */
 function isOfLog({ name }: Error): boolean {
   return name === 'LogUnavailableError' || name === 'DeadLettersError'
-}
-
-/** @returns undefined if the process stops first */
-async function whenLogIsThere<Topic>(
-  open: () => Promise<Topic>,
-  onWaiting: (failure: Error) => void,
-  outage: OutageReport,
-  signal: AbortSignal,
-): Promise<Topic | undefined> {
-  try {
-    return await retry(
-      open,
-      {
-        backOff: defaultBackOff,
-        classify: error => (error instanceof LogUnavailableError ? 'transient' : 'systemic'),
-        onFailure(error, _failures, waitMs) {
-          onWaiting(error as Error)
-          outage.failed(error, { waitMs, meanwhile: 'the start waits for it' })
-        },
-        onRecovery: () => outage.recovered(),
-      },
-      signal,
-    )
-  } catch (error) {
-    if (signal.aborted) return undefined
-    throw error
-  }
 }
 
 /** Checks the memory bound here, because the number of leading brokers is not known from the options. @throws SystemicError if it is exceeded */
