@@ -1,7 +1,6 @@
 // The options of the role `api`: the control plane on a PostgreSQL server.
 
 import { type Static, Type } from 'typebox'
-import { databaseUrlFaults, passwordOf } from '../../config/database-url.ts'
 import { loggingOptions } from '../../config/logging-options.ts'
 import { loadOptions, type OptionFault, type OptionSources, withFaults } from '../../config/options/options.ts'
 import { processOptions } from '../../config/process-options.ts'
@@ -12,6 +11,7 @@ import { internalFaults, internalOptions } from '../../control-plane/internal/op
 import { adminFaults, adminOptions, auditOptions, servicesOption, tokensOptions, usersOptions } from '../../control-plane/options.ts'
 import { policiesFaults, policiesOptions } from '../../control-plane/policies/options.ts'
 import { loadProvisioning, type ProvisionOptions, provisionOptions } from '../../control-plane/provisioning/options.ts'
+import { databaseUrlFaults, passwordOf } from '../../database/database-url.ts'
 import { compatibilityOption } from '../../http/older-clients.ts'
 import { httpFaults, httpOptions } from '../../http/options.ts'
 

@@ -2,8 +2,8 @@
 // worker threads open stores and load no schemas.
 
 import { type TObject, Type } from 'typebox'
-import { databaseUrlFaults, passwordOf } from '../../config/database-url.ts'
 import type { OptionFault } from '../../config/options/faults.ts'
+import { databaseUrlFaults, passwordOf } from '../../database/database-url.ts'
 import { loginFaults } from '../../sinks/options.ts'
 import type { StoreName } from './store.ts'
 

@@ -1,6 +1,6 @@
 // Checks the option that holds the URL of a PostgreSQL server before anything connects, and extracts its password.
 
-import type { OptionFault } from './options/faults.ts'
+import type { OptionFault } from '../config/options/faults.ts'
 
 /** The password that is sent: from the query of the URL, as in the driver, else from its user part; undefined if there is none. */
 export function passwordOf(url: string): string | undefined {

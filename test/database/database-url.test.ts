@@ -1,7 +1,7 @@
 // The URL of a database server: its password, and its faults before any connection.
 
 import { expect, test } from 'vitest'
-import { databaseUrlFaults, passwordOf } from '../../config/database-url.ts'
+import { databaseUrlFaults, passwordOf } from '../../database/database-url.ts'
 
 test('the password of a URL is decoded', () => {
   expect(passwordOf('postgres://user:p%40ss@host/db')).toBe('p@ss')
