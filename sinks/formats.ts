@@ -3,6 +3,7 @@
 // Devices name formats, so a name may be hostile: a device must not be able to create tables without limit, or to name one like something else in the store.
 
 import { createHash } from 'node:crypto'
+import { setBounded } from '../config/bounded-map.ts'
 import type { Rejection } from './sink.ts'
 
 export interface FormatLimits {
@@ -107,12 +108,6 @@ export function openFormats(add: AddFormats, nowMs: () => number = () => perform
     return [...channels].every(channel => refused.channels.has(channel)) ? refused.refusal : undefined
   }
 
-  function remember({ format, channels }: WantedFormat, refusal: FormatRefusal): void {
-    refusedLately.delete(format)
-    if (refusedLately.size >= refusedMax) refusedLately.delete(refusedLately.keys().next().value!)
-    refusedLately.set(format, { refusal, channels, untilMs: nowMs() + refusedMs })
-  }
-
   return {
     async resolve(wanted, signal) {
       const refused = new Map<string, FormatRefusal>()
@@ -132,7 +127,7 @@ export function openFormats(add: AddFormats, nowMs: () => number = () => perform
           continue
         }
         refused.set(want.format, refusal)
-        remember(want, refusal)
+        setBounded(refusedLately, want.format, { refusal, channels: want.channels, untilMs: nowMs() + refusedMs }, refusedMax)
       }
       return refused
     },

@@ -4,6 +4,7 @@
 // failure, so at most twice the limit falls into any minute. The caller bounds how many rows strangers can create.
 
 import { createHmac } from 'node:crypto'
+import { setBounded } from '../../config/bounded-map.ts'
 import type { Database } from '../../database/database.ts'
 
 /** The most failures of a key within its minute. */
@@ -75,15 +76,9 @@ export function openFailedAttempts(database: Database, secret: Uint8Array): Fail
   async function ask(sql: string, keys: readonly string[], max: number, ...values: readonly number[]): Promise<number[]> {
     const rows = await database.query<FailureRow & Record<string, string | number>>(sql, [keys, ...values])
     for (const { key, failures, remaining_ms: remainingMs } of rows) {
-      if (failures >= max) remember(key, performance.now() + remainingMs)
+      if (failures >= max) setBounded(limited, key, performance.now() + remainingMs, rememberedMax)
     }
     return keys.map(key => rows.find(row => row.key === key)?.failures ?? 0)
-  }
-
-  function remember(key: string, endsMs: number): void {
-    const oldest = limited.keys().next()
-    if (limited.size >= rememberedMax && !oldest.done) limited.delete(oldest.value)
-    limited.set(key, endsMs)
   }
 
   return {

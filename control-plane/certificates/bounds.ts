@@ -1,5 +1,6 @@
 // How many certificates a thing and an owner may have, counting those that an authority elsewhere is being asked to sign.
 
+import { setBounded } from '../../config/bounded-map.ts'
 import type { Database, Queries, SqlRow } from '../../database/database.ts'
 import { HttpError } from '../../http/errors.ts'
 import type { ThingId, UserId } from '../ids.ts'
@@ -135,9 +136,7 @@ export function openBounds({ database, authority, validMax, revokedMax }: Parts)
     }
     if (known?.refusal === undefined || performance.now() >= known.refusal.untilMs) {
       known = await count(queries, owner, things.length)
-      owners.delete(owner)
-      if (owners.size >= ownersMax) owners.delete(owners.keys().next().value!)
-      owners.set(owner, known)
+      setBounded(owners, owner, known, ownersMax)
     }
     if (known.refusal === undefined) return
     const { detail, retryAfterSeconds } = known.refusal

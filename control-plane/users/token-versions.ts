@@ -1,5 +1,6 @@
 // The version that a user's tokens must carry, cached where the cache is exact.
 
+import { setBounded } from '../../config/bounded-map.ts'
 import type { Database } from '../../database/database.ts'
 import type { UserId } from '../ids.ts'
 
@@ -52,9 +53,7 @@ export function openTokenVersions(database: Database): TokenVersions {
       const version = await ask(user)
       // If a change came meanwhile, this answer may have the old version.
       if (database.kind === 'embedded' && version !== undefined && invalidations === invalidationsBefore) {
-        const oldest = remembered.keys().next()
-        if (remembered.size >= rememberedMax && !oldest.done) remembered.delete(oldest.value)
-        remembered.set(user, version)
+        setBounded(remembered, user, version, rememberedMax)
       }
       return version
     },

@@ -6,6 +6,7 @@
 // Whether a table has the index is found by trying: a cluster may not support it, a writer may not be allowed to create it, and nodes that still
 // build it refuse to use it. Such tables are read without it, and the index is tried again after a while.
 
+import { setBounded } from '../../config/bounded-map.ts'
 import { isIndexFault, isSchemaFault } from '../../sinks/cassandra/errors.ts'
 import { matcherOf } from '../matching.ts'
 import { type Direction, type Filter, keyOf, type Row, type RowKey } from '../reader.ts'
@@ -96,8 +97,7 @@ export function openPages(keyspace: string, tables: Tables, { pageRowsMax, keyRo
     let isFirst = boundDay === undefined
     for await (const { day, rows } of pages) {
       if (isFirst) {
-        if (firstDays.size >= firstDaysMax) firstDays.clear()
-        firstDays.set(kind, day)
+        setBounded(firstDays, kind, day, firstDaysMax)
         isFirst = false
       }
       yield { day, rows: rows.map(found => toRow(found, source, filter.channel)), isWhole }
@@ -195,8 +195,7 @@ export function openPublisherIndex(nowMs: () => number = () => performance.now()
       return untilMs === undefined || nowMs() >= untilMs
     },
     miss({ table }) {
-      if (missing.size >= missingMax) missing.clear()
-      missing.set(table, nowMs() + askAgainMs)
+      setBounded(missing, table, nowMs() + askAgainMs, missingMax)
     },
   }
 }

@@ -1,6 +1,7 @@
 // Time in whole milliseconds, the unit of points in this store, and how to walk through it: in windows whose width follows from what was found in the
 // previous ones, skipping stretches without points.
 
+import { setBounded } from '../../config/bounded-map.ts'
 import { unitsDown, unitsUp } from '../../transformers/time-units.ts'
 import type { Direction, Filter } from '../reader.ts'
 
@@ -219,8 +220,7 @@ export function openDensities(): Densities {
     },
     note(filter, times) {
       if (times.length < tellingTimes) return
-      if (msPerRow.size >= densitiesMax) msPerRow.clear()
-      msPerRow.set(kindOf(filter), Math.abs(times[0]! - times.at(-1)!) / times.length)
+      setBounded(msPerRow, kindOf(filter), Math.abs(times[0]! - times.at(-1)!) / times.length, densitiesMax)
     },
   }
 }

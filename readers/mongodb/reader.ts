@@ -2,6 +2,7 @@
 
 import type { Db } from 'mongodb'
 import { unlessAborted } from '../../config/aborting.ts'
+import { setBounded } from '../../config/bounded-map.ts'
 import type { Connection } from '../../sinks/mongodb/connection.ts'
 import { classify, explained, isErrorOf, login } from '../../sinks/mongodb/errors.ts'
 import { type FormatEntry, formatsCollection } from '../../sinks/mongodb/registry.ts'
@@ -74,8 +75,7 @@ export function openMongodbReader({ connection, options: { queryTimeoutMs }, gra
       limit.signal,
     )
     if (entry === null) return undefined
-    if (collections.size >= collectionsRememberedMax) collections.clear()
-    collections.set(format, entry.collection)
+    setBounded(collections, format, entry.collection, collectionsRememberedMax)
     return entry.collection
   }
 

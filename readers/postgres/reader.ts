@@ -1,5 +1,6 @@
 // The reader of a PostgreSQL store: runs the statements of select.ts and converts their rows to the canonical form.
 
+import { setBounded } from '../../config/bounded-map.ts'
 import { type Database, DatabaseError, queryCanceled, type SqlRow } from '../../database/database.ts'
 import { formatsOf, type Seen } from '../formats.ts'
 import { aggregateRows, groupsMax, tooManyGroups } from '../groups.ts'
@@ -55,8 +56,7 @@ export function openPostgresReader({ database, queryTimeoutMs = 30_000, pieceRow
     if (remembered !== undefined) return remembered
     const [row] = await run<{ table_name: string }>(selectTable(format), signal)
     if (row === undefined) return undefined
-    if (tables.size >= tablesRememberedMax) tables.clear()
-    tables.set(format, row.table_name)
+    setBounded(tables, format, row.table_name, tablesRememberedMax)
     return row.table_name
   }
 

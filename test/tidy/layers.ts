@@ -33,6 +33,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'transformers/time-units.ts',
     'database/',
     'config/aborting.ts',
+    'config/bounded-map.ts',
     'config/decimal-bytes.ts',
     'config/options/variable.ts',
   ],

@@ -6,6 +6,7 @@
 // for each message.
 
 import { setTimeout } from 'node:timers/promises'
+import { setBounded } from '../../../config/bounded-map.ts'
 import type { MessageFault } from '../../source.ts'
 import { waitBefore } from '../../writer/retry.ts'
 import type { Decoding, Decodings } from './framed-cursor.ts'
@@ -76,11 +77,11 @@ export function openSchemas(options: SchemasOptions): Schemas {
       for (const [index, id] of some.entries()) {
         const answer = answers[index]!
         if (!('forNow' in answer)) {
-          keep(found, id, answer, foundMax)
+          setBounded(found, id, answer, foundMax)
           missing.delete(id)
           decodings.set(id, answer)
         } else if (isLast) {
-          keep(missing, id, { decoding: answer.forNow, untilMs: clock() + missingMs }, missingMax)
+          setBounded(missing, id, { decoding: answer.forNow, untilMs: clock() + missingMs }, missingMax)
           decodings.set(id, answer.forNow)
         } else again.push(id)
       }
@@ -118,11 +119,4 @@ export function openSchemas(options: SchemasOptions): Schemas {
       return decodings
     },
   }
-}
-
-/** Adds an entry; evicts the oldest one if the map is full. */
-function keep<Value>(map: Map<number, Value>, id: number, value: Value, max: number): void {
-  map.delete(id)
-  map.set(id, value)
-  if (map.size > max) for (const oldest of map.keys()) return void map.delete(oldest)
 }
