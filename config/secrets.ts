@@ -1,6 +1,6 @@
-// Secret files that only their owner can read, the master keys, and the keys derived from them.
+// Secret files that only their owner can read, the master keys, the keys derived from them, and encryption with such a key.
 
-import { hkdfSync, randomBytes, randomInt } from 'node:crypto'
+import { createCipheriv, createDecipheriv, hkdfSync, type KeyObject, randomBytes, randomInt } from 'node:crypto'
 import { constants } from 'node:fs'
 import { type FileHandle, link, open, rename, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
@@ -76,6 +76,24 @@ function parseMasterKey(text: string, place: string): Buffer {
  */
 export function deriveKey(masterKey: Uint8Array, purpose: string): Buffer {
   return Buffer.from(hkdfSync('sha256', masterKey, new Uint8Array(0), `sluice ${purpose}`, keyBytes))
+}
+
+const algorithm = 'aes-256-gcm'
+export const nonceBytes = 12
+const headerBytes = nonceBytes + 16
+
+/** AES-256-GCM (NIST SP 800-38D): nonce, tag of 16 bytes, and the encrypted bytes. They can be decrypted in the same context only. */
+export function encrypt(key: KeyObject, bytes: Uint8Array, context: string, nonce: Uint8Array = randomBytes(nonceBytes)): Buffer {
+  const cipher = createCipheriv(algorithm, key, nonce).setAAD(Buffer.from(context))
+  const encrypted = [cipher.update(bytes), cipher.final()]
+  return Buffer.concat([nonce, cipher.getAuthTag(), ...encrypted])
+}
+
+/** @throws Error if the bytes were changed, or encrypted with another key or in another context */
+export function decrypt(key: KeyObject, bytes: Buffer, context: string): Buffer {
+  const decipher = createDecipheriv(algorithm, key, bytes.subarray(0, nonceBytes), { authTagLength: headerBytes - nonceBytes })
+  decipher.setAAD(Buffer.from(context)).setAuthTag(bytes.subarray(nonceBytes, headerBytes))
+  return Buffer.concat([decipher.update(bytes.subarray(headerBytes)), decipher.final()])
 }
 
 /** Crockford's base 32, without letters that are easily confused. */

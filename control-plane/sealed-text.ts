@@ -1,13 +1,9 @@
 // Secrets in the database: encrypted under a key for one purpose, and bound to their row.
 
-import { createCipheriv, createDecipheriv, createSecretKey, type KeyObject, randomBytes } from 'node:crypto'
-import { deriveKey, type MasterKeys } from '../config/secrets.ts'
+import { createSecretKey, type KeyObject } from 'node:crypto'
+import { decrypt, deriveKey, encrypt, type MasterKeys } from '../config/secrets.ts'
 
-const cipher = 'aes-256-gcm'
 const keyIdBytes = 4
-const nonceBytes = 12
-const tagBytes = 16
-const headerBytes = keyIdBytes + nonceBytes + tagBytes
 
 export interface SealedTexts {
   /** Ids of the master keys that ciphertexts are written under, 4 bytes each, in the order of the keys. */
@@ -41,12 +37,7 @@ export function openSealedTexts(masterKeys: MasterKeys, purpose: string, what: s
 
   return {
     masterKeyIds,
-    seal(row, text) {
-      const nonce = randomBytes(nonceBytes)
-      const encryption = createCipheriv(cipher, first.encryptionKey, nonce).setAAD(Buffer.from(row))
-      const encrypted = Buffer.concat([encryption.update(text, 'utf8'), encryption.final()])
-      return Buffer.concat([first.id, nonce, encryption.getAuthTag(), encrypted])
-    },
+    seal: (row, text) => Buffer.concat([first.id, encrypt(first.encryptionKey, Buffer.from(text), row)]),
     open(row, ciphertext) {
       const bytes = Buffer.from(ciphertext.buffer, ciphertext.byteOffset, ciphertext.byteLength)
       const writtenUnder = bytes.subarray(0, keyIdBytes)
@@ -56,10 +47,7 @@ export function openSealedTexts(masterKeys: MasterKeys, purpose: string, what: s
         throw new Error(`the ${what} ${row} is encrypted with the key ${writtenUnder.toString('hex')}, but this process has ${ours}`)
       }
       try {
-        const nonce = bytes.subarray(keyIdBytes, keyIdBytes + nonceBytes)
-        const decryption = createDecipheriv(cipher, encryptionKey, nonce, { authTagLength: tagBytes }).setAAD(Buffer.from(row))
-        decryption.setAuthTag(bytes.subarray(keyIdBytes + nonceBytes, headerBytes))
-        return decryption.update(bytes.subarray(headerBytes), undefined, 'utf8') + decryption.final('utf8')
+        return decrypt(encryptionKey, bytes.subarray(keyIdBytes), row).toString()
       } catch (error) {
         throw new Error(`the stored ${what} ${row} cannot be decrypted: its row was changed by something other than this platform`, {
           cause: error,

@@ -1,12 +1,13 @@
 // Cursors: the encrypted end position of a page, bound to one query.
 //
-//   nonce 12 bytes | AES-256-GCM of (version 1 byte | time int64 | position int64 | index uint32 | total uint32) | tag 16 bytes, as base64url
+//   nonce 12 bytes | tag 16 bytes | AES-256-GCM of (version 1 byte | time int64 | position int64 | index uint32 | total uint32), as base64url
 //
 // They are encrypted because log positions would reveal how busy other users are. The query, including its publisher, is authenticated with
 // the cursor: a cursor of another query, or of a reader with other rights, cannot be decoded. It contains the total of the first page, so that later pages do
 // not count again.
 
-import { createCipheriv, createDecipheriv, createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto'
+import { createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto'
+import { decrypt, encrypt, nonceBytes } from '../config/secrets.ts'
 import type { RowKey } from './reader.ts'
 
 /** The total of the first page: a lower bound if it is not exact. */
@@ -87,14 +88,7 @@ export interface CursorCodec {
   decode(text: string, of: string): Buffer | undefined
 }
 
-/** Bytes of a nonce (NIST SP 800-38D §8.2). */
-export const nonceBytes = 12
-const tagBytes = 16
-const algorithm = 'aes-256-gcm'
-
 /**
- * AES-256-GCM (NIST SP 800-38D).
- *
  * @param key 32 bytes, the same in every process that answers the same readers
  * @param purpose separates keys: texts of one purpose cannot be decoded for another
  */
@@ -108,21 +102,13 @@ export function openCursorCodec(key: Uint8Array, purpose: string): CursorCodec {
     createHmac('sha256', nonceKey).update(`${bytes.length} `).update(bytes).update(of).digest().subarray(0, nonceBytes)
 
   return {
-    encode(bytes, of, nonce = nonceOf(bytes, of)) {
-      const cipher = createCipheriv(algorithm, cipherKey, nonce).setAAD(Buffer.from(of))
-      return Buffer.concat([nonce, cipher.update(bytes), cipher.final(), cipher.getAuthTag()]).toString('base64url')
-    },
+    encode: (bytes, of, nonce = nonceOf(bytes, of)) => encrypt(cipherKey, bytes, of, nonce).toString('base64url'),
     decode(text, of) {
       const given = Buffer.from(text, 'base64url')
-      if (given.length <= nonceBytes + tagBytes || given.toString('base64url') !== text) return undefined
-      const decipher = createDecipheriv(algorithm, cipherKey, given.subarray(0, nonceBytes), { authTagLength: tagBytes })
-      decipher.setAAD(Buffer.from(of)).setAuthTag(given.subarray(-tagBytes))
-      const bytes = decipher.update(given.subarray(nonceBytes, -tagBytes))
+      if (given.toString('base64url') !== text) return undefined
       try {
-        decipher.final()
-        return bytes
+        return decrypt(cipherKey, given, of)
       } catch {
-        // The tag does not match: Node.js has one error for any change.
         return undefined
       }
     },

@@ -12,8 +12,9 @@
 // that the reader receives or filters out; a client that changes it only changes which of its own records it gets.
 
 import { randomBytes } from 'node:crypto'
+import { nonceBytes } from '../../config/secrets.ts'
 import type { StreamOffset } from '../../pipeline/live/messages.ts'
-import { nonceBytes, openCursorCodec } from '../cursor.ts'
+import { openCursorCodec } from '../cursor.ts'
 
 /** Encodes and decodes the ids of events. */
 export interface EventIds {
