@@ -1,11 +1,10 @@
 // The role `api`: the control plane on a PostgreSQL server, with a public port for users and an internal one for other processes.
 
 import { setTimeout as wait } from 'node:timers/promises'
-import { collectDefaultMetrics, Registry } from 'prom-client'
-import { type Logger, openLogger } from '../../config/logger.ts'
+import type { Logger } from '../../config/logger.ts'
 import { named } from '../../config/options/variable.ts'
-import { factOf, openOutages } from '../../config/outage.ts'
-import { aborted, openWhenThere, type ProcessScope, runProcess } from '../../config/run-process.ts'
+import { factOf } from '../../config/outage.ts'
+import { openWhenThere } from '../../config/run-process.ts'
 import { parseMasterKeys } from '../../config/secrets.ts'
 import { consoleRoutes, readConsolePage } from '../../console/console.ts'
 import { accessChangesChannel } from '../../control-plane/access-changes.ts'
@@ -18,8 +17,9 @@ import { openNotifications } from '../../database/notifications.ts'
 import { refusalSentence } from '../../database/refusal.ts'
 import { openServer } from '../../database/server.ts'
 import { HttpError } from '../../http/errors.ts'
-import { openRoleListeners } from '../../http/role-listeners.ts'
+import type { RoleListeners } from '../../http/role-listeners.ts'
 import { readServerTls } from '../../http/tls-files.ts'
+import { type RoleScope, runRole } from '../run-role.ts'
 import type { ApiOptions } from './options.ts'
 
 const applicationName = 'sluice-api'
@@ -41,14 +41,11 @@ const databaseUser = {
  * @throws ListenError, SecretError, ControlPlaneStartError, NewerSchemaError: errors that an operator can fix, with a message that says how
  */
 export async function api(options: ApiOptions, version: string): Promise<void> {
-  const logger = openLogger(options.logging)
-  await runProcess(logger, options.process, scope => serve(options, version, logger, scope))
+  await runRole('api', { database: 'PostgreSQL' }, options, version, role => open(options, role))
 }
 
-async function serve(options: ApiOptions, version: string, logger: Logger, { signal, closeLater }: ProcessScope): Promise<void> {
-  const registry = new Registry()
-  collectDefaultMetrics({ register: registry })
-  const outages = openOutages(logger, registry, 'api', { database: 'PostgreSQL' })
+async function open(options: ApiOptions, role: RoleScope<'database'>): Promise<RoleListeners> {
+  const { signal, closeLater, logger, registry, outages } = role
   for (const warning of options.provisioning.warnings) logger.warn(warning)
   const tls = await readServerTls('internal', options.internal)
   const { url: databaseUrl, connectionsMax } = options.database
@@ -73,42 +70,32 @@ async function serve(options: ApiOptions, version: string, logger: Logger, { sig
   })
   closeLater(() => feed.close())
 
-  const listeners = await openRoleListeners(
-    {
-      logger,
-      version,
-      services: ['control plane'],
-      page: await readConsolePage(),
-      http: options.http,
-      compatibility: options.compatibility,
-      routes: async app => {
-        consoleRoutes(app)
-        await controlPlane.routes(app)
-      },
-      internal: {
-        address: options.internal.listen,
-        tls,
-        routes: internalRoutes({ access: controlPlane.access, feed, token: options.internal.token }),
-      },
-      registry,
-      checks: {
-        database: () => controlPlane.check(),
-        changes: () => feed.check(),
-        ...(controlPlane.checkPolicies === undefined ? {} : { policies: controlPlane.checkPolicies }),
-        ...(controlPlane.checkCertificates === undefined ? {} : { certificates: controlPlane.checkCertificates }),
-      },
+  const listeners = await role.listen({
+    services: ['control plane'],
+    page: await readConsolePage(),
+    routes: async app => {
+      consoleRoutes(app)
+      await controlPlane.routes(app)
     },
-    closeLater,
-  )
+    internal: {
+      address: options.internal.listen,
+      tls,
+      routes: internalRoutes({ access: controlPlane.access, feed, token: options.internal.token }),
+    },
+    checks: {
+      database: () => controlPlane.check(),
+      changes: () => feed.check(),
+      ...(controlPlane.checkPolicies === undefined ? {} : { policies: controlPlane.checkPolicies }),
+      ...(controlPlane.checkCertificates === undefined ? {} : { certificates: controlPlane.checkCertificates }),
+    },
+  })
   await openWhenThere({
     open: () => start(controlPlane, options, logger),
     isAway: error => error instanceof DatabaseError || (error instanceof HttpError && error.code === 'unavailable'),
     outage: outages.report('database'),
     signal,
   })
-  if (signal.aborted) return
-  listeners.ready()
-  await aborted(signal)
+  return listeners
 }
 
 /** @throws ControlPlaneStartError for an error that waiting cannot fix: a wrong password, a missing database */

@@ -1,14 +1,14 @@
 // The role `ingest`: appends messages that devices send over HTTP to the log, and asks the control plane in another process who may publish.
 
-import { collectDefaultMetrics, Registry } from 'prom-client'
-import { type Logger, openLogger } from '../../config/logger.ts'
-import { openOutages, watchDependency } from '../../config/outage.ts'
-import { aborted, openWhenThere, type ProcessScope, runProcess } from '../../config/run-process.ts'
-import { openRoleListeners } from '../../http/role-listeners.ts'
+import type { Logger } from '../../config/logger.ts'
+import { watchDependency } from '../../config/outage.ts'
+import { openWhenThere } from '../../config/run-process.ts'
+import type { RoleListeners } from '../../http/role-listeners.ts'
 import { openIngestMetrics } from '../../pipeline/ingest/metrics.ts'
 import { ingestRoutes } from '../../pipeline/ingest/routes.ts'
 import { type Log, LogUnavailableError } from '../../pipeline/log.ts'
 import { openRoleAccess } from '../remote-access.ts'
+import { type RoleScope, runRole } from '../run-role.ts'
 import type { IngestRoleOptions } from './options.ts'
 
 export interface IngestLog extends Log {
@@ -30,46 +30,30 @@ export type OpenIngestLog = (options: IngestRoleOptions['log'], logger: Logger) 
  * @throws ListenError, SecretError, ControlPlaneRefusalError …: errors that an operator can fix, with a message that says how
  */
 export async function ingest(options: IngestRoleOptions, version: string, openLog: OpenIngestLog): Promise<void> {
-  const logger = openLogger(options.logging)
-  await runProcess(logger, options.process, scope => serve(options, version, logger, openLog, scope))
+  const dependencies = { log: 'Kafka', control_plane: 'the control plane' }
+  await runRole('ingest', dependencies, options, version, role => open(options, openLog, role))
 }
 
-async function serve(
-  options: IngestRoleOptions,
-  version: string,
-  logger: Logger,
-  openLog: OpenIngestLog,
-  { signal, closeLater }: ProcessScope,
-): Promise<void> {
-  const registry = new Registry()
-  collectDefaultMetrics({ register: registry })
-  const outages = openOutages(logger, registry, 'ingest', { log: 'Kafka', control_plane: 'the control plane' })
+async function open(options: IngestRoleOptions, openLog: OpenIngestLog, role: RoleScope<'log' | 'control_plane'>): Promise<RoleListeners> {
+  const { signal, closeLater, logger, registry, outages } = role
   const control = await openRoleAccess(options.control, outages.report('control_plane'), closeLater)
   const { access } = control
   let log = absentLog(options.log.topic)
   closeLater(() => log.close())
 
   const metrics = openIngestMetrics(registry)
-  const listeners = await openRoleListeners(
-    {
-      logger,
-      version,
-      services: ['ingest'],
-      http: options.http,
-      asksForCertificate: options.ingest.clientCertificates === 'tls',
-      compatibility: options.compatibility,
-      // Log numbers are known only to the store, which ingest cannot access: the topic's name identifies the log as well.
-      routes: async app => {
-        const append: Log['append'] = messages => log.append(messages)
-        await app.register(ingestRoutes({ log: { ...log, append }, logLabel: () => log.name, access, metrics, options: options.ingest }))
-      },
-      internal: { address: options.internal.listen },
-      registry,
-      checks: { log: () => log.check(), 'control-plane': () => control.check() },
-      isServing: () => control.isAccepted(),
+  const listeners = await role.listen({
+    services: ['ingest'],
+    asksForCertificate: options.ingest.clientCertificates === 'tls',
+    // Log numbers are known only to the store, which ingest cannot access: the topic's name identifies the log as well.
+    routes: async app => {
+      const append: Log['append'] = messages => log.append(messages)
+      await app.register(ingestRoutes({ log: { ...log, append }, logLabel: () => log.name, access, metrics, options: options.ingest }))
     },
-    closeLater,
-  )
+    internal: { address: options.internal.listen },
+    checks: { log: () => log.check(), 'control-plane': () => control.check() },
+    isServing: () => control.isAccepted(),
+  })
   const openingLog = openWhenThere({
     open: () => openLog(options.log, logger),
     closeLate: late => late.close(),
@@ -81,10 +65,8 @@ async function serve(
     log = (await openingLog) ?? log
   }
   await Promise.all([takeLog(), control.reachFirst(signal)])
-  if (signal.aborted) return
-  listeners.ready()
   void watchDependency(() => log.check(), outages.report('log'), signal)
-  await aborted(signal)
+  return listeners
 }
 
 /** Placeholder for the log until it is open. */

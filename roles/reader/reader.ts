@@ -1,20 +1,19 @@
 // The role `reader`: serves the messages of one store over HTTP, and asks the control plane in another process who may read them.
 
 import { setTimeout as wait } from 'node:timers/promises'
-import { collectDefaultMetrics, Registry } from 'prom-client'
 import { Type } from 'typebox'
-import { type Logger, openLogger } from '../../config/logger.ts'
 import { listOptions } from '../../config/options/schema.ts'
-import { openOutages, watchDependency } from '../../config/outage.ts'
-import { aborted, openWhenThere, type ProcessScope, runProcess } from '../../config/run-process.ts'
+import { watchDependency } from '../../config/outage.ts'
+import { openWhenThere } from '../../config/run-process.ts'
 import { consoleRoutes, readConsolePage } from '../../console/console.ts'
-import { openRoleListeners } from '../../http/role-listeners.ts'
+import type { RoleListeners } from '../../http/role-listeners.ts'
 import { SystemicError } from '../../pipeline/systemic-error.ts'
 import { recordKeysOf } from '../../readers/answers/record-keys.ts'
 import { QueryTooLargeError, type Reader, StoreUnavailableError } from '../../readers/reader.ts'
 import { readerRoutes } from '../../readers/routes.ts'
 import { SinkError } from '../../sinks/sink-error.ts'
 import { openRoleAccess } from '../remote-access.ts'
+import { type RoleScope, runRole } from '../run-role.ts'
 import { type StoreOptions, storeOptions } from '../stores/options.ts'
 import { databaseNames, type StoreKind } from '../stores/store.ts'
 import { cursorKeyOf } from './cursor-key.ts'
@@ -34,24 +33,14 @@ const defects = [TypeError, RangeError, ReferenceError, SyntaxError]
  * @throws ListenError, SecretError, SystemicError, ControlPlaneRefusalError: errors that an operator can fix, with a message that says how
  */
 export async function reader(kind: StoreKind, options: ReaderRoleOptions, version: string): Promise<void> {
-  const logger = openLogger(options.logging)
-  await runProcess(logger, options.process, scope => serve(kind, options, version, logger, scope))
+  const dependencies = { store: databaseNames[kind.name], control_plane: 'the control plane', log: 'Kafka' }
+  await runRole('reader', dependencies, options, version, role => open(kind, options, role))
 }
 
-async function serve(
-  kind: StoreKind,
-  options: ReaderRoleOptions,
-  version: string,
-  logger: Logger,
-  { signal, closeLater }: ProcessScope,
-): Promise<void> {
-  const registry = new Registry()
-  collectDefaultMetrics({ register: registry })
-  const outages = openOutages(logger, registry, 'reader', {
-    store: databaseNames[kind.name],
-    control_plane: 'the control plane',
-    log: 'Kafka',
-  })
+type ReaderScope = RoleScope<'store' | 'control_plane' | 'log'>
+
+async function open(kind: StoreKind, options: ReaderRoleOptions, role: ReaderScope): Promise<RoleListeners> {
+  const { signal, closeLater, logger, registry, outages } = role
   const control = await openRoleAccess(options.control, outages.report('control_plane'), closeLater)
   const { access } = control
   const store = await kind.openReader(options.store)
@@ -67,45 +56,37 @@ async function serve(
   const live = await openReaderLive(options, { access, key, metrics: metrics.live, outage: outages.report('log'), logger })
   closeLater(() => live.close())
 
-  const listeners = await openRoleListeners(
-    {
-      logger,
-      version,
-      services: [`reader of ${databaseNames[kind.name]}`],
-      page: await readConsolePage(),
-      http: options.http,
-      compatibility: options.compatibility,
-      routes: async app => {
-        consoleRoutes(app)
-        await app.register(async watched => {
-          metrics.watch(watched)
-          await watched.register(
-            readerRoutes({
-              reader: metrics.timed(store),
-              access,
-              key,
-              options: options.reader,
-              queriesAtOnce: kind.queriesAtOnce(options.store),
-              keys: recordKeysOf(options.compatibility),
-            }),
-          )
-        })
-        await app.register(async watched => {
-          metrics.watchStreams(watched)
-          await watched.register(live.routes)
-        })
-      },
-      internal: { address: options.internal.listen },
-      registry,
-      checks: {
-        store: () => store.check(),
-        'control-plane': () => control.check(),
-        ...(live.check === undefined ? {} : { log: live.check }),
-      },
-      isServing: () => control.isAccepted(),
+  const listeners = await role.listen({
+    services: [`reader of ${databaseNames[kind.name]}`],
+    page: await readConsolePage(),
+    routes: async app => {
+      consoleRoutes(app)
+      await app.register(async watched => {
+        metrics.watch(watched)
+        await watched.register(
+          readerRoutes({
+            reader: metrics.timed(store),
+            access,
+            key,
+            options: options.reader,
+            queriesAtOnce: kind.queriesAtOnce(options.store),
+            keys: recordKeysOf(options.compatibility),
+          }),
+        )
+      })
+      await app.register(async watched => {
+        metrics.watchStreams(watched)
+        await watched.register(live.routes)
+      })
     },
-    closeLater,
-  )
+    internal: { address: options.internal.listen },
+    checks: {
+      store: () => store.check(),
+      'control-plane': () => control.check(),
+      ...(live.check === undefined ? {} : { log: live.check }),
+    },
+    isServing: () => control.isAccepted(),
+  })
   const optionNames = optionNamesOf(await storeOptions(kind.name), options.store)
   const storeAnswered = openWhenThere({
     open: () => askFirst(store, optionNames),
@@ -114,10 +95,8 @@ async function serve(
     signal,
   })
   await Promise.all([storeAnswered, control.reachFirst(signal)])
-  if (signal.aborted) return
-  listeners.ready()
   void watchDependency(() => store.check(), outages.report('store'), signal)
-  await aborted(signal)
+  return listeners
 }
 
 /** @throws SystemicError for an error that waiting cannot fix: a wrong password, a missing database */
