@@ -73,7 +73,7 @@ Examples:
 async function transform(file: string | undefined, flags: TransformFlags): Promise<void> {
   const { subtopic, created = now(), timeField = [] } = flags
   const transformer = openJsonDocuments({ timeFields: timeFields(timeField) })
-  const { documents } = decodeMessage(transformer, await readInput(file, 'json transform'), created, { subtopic })
+  const { documents } = decodeMessage(transformer, await readInput(file, 'json transform'), created, subtopic)
   const lines: string[] = []
   for (let row = 0; row < documents.length; row++) {
     const createdNs = BigInt(documents.createdUs[row]!) * 1000n + BigInt(documents.createdRestNs[row]!)

@@ -53,12 +53,12 @@ export function decodeMessage(
   transformer: Transformer,
   payload: Uint8Array,
   { createdUs, createdRestNs }: Timestamp,
-  { contentType = '', subtopic = '' },
+  subtopic = '',
 ): RecordBatch {
   const origin = { channel: '', subtopic, publisher: '', protocol: '' }
   const batch = new RecordBatch()
   batch.beginMessage({ at: logPartition(0, 0), offset: 0, ...origin })
-  explained(() => transformer.decode(payload, { ...origin, contentType, createdUs, createdRestNs }, batch))
+  explained(() => transformer.decode(payload, { ...origin, contentType: '', createdUs, createdRestNs }, batch))
   batch.endMessage()
   return batch
 }

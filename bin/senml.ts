@@ -1,6 +1,6 @@
 // `./sluice senml`: shows how the platform resolves a SenML pack, and converts packs between JSON and CBOR.
 
-import { type Command, Option } from 'commander'
+import type { Command } from 'commander'
 import type { RecordColumns } from '../transformers/record-batch.ts'
 import { openSenmlCbor } from '../transformers/senml/cbor/cbor.ts'
 import { openSenmlJson } from '../transformers/senml/json.ts'
@@ -10,11 +10,7 @@ import { decodeMessage, explained, now, parseSeconds, type Timestamp } from './m
 import { resolvedText } from './resolved-text.ts'
 import { readInput, refuseTerminal, ToolError, writeOutput } from './streams.ts'
 
-const json = 'application/senml+json'
-const cbor = 'application/senml+cbor'
-
 interface PackFlags {
-  readonly contentType?: typeof json | typeof cbor
   readonly now?: Timestamp
   readonly hex?: boolean
 }
@@ -31,7 +27,7 @@ export function addCommands(senml: Command): void {
       'after',
       `
 Prints a JSON array with one record per line. Times before 2^28 s (July 1978) are rejected, because SenML reads them as relative to now.
-Unlike a writer, it accepts times in the future.
+Unlike a writer, it accepts times in the future. A pack that begins as an array in CBOR is read as CBOR.
 
 Examples:
   ./sluice senml resolve pack.json
@@ -40,9 +36,8 @@ Examples:
 `,
     )
     .action(async (file: string | undefined, flags: PackFlags) => {
-      const { contentType, payload, records } = await decodePack(file, flags, 'senml resolve', { timeAheadMaxUs: Number.POSITIVE_INFINITY })
-      const version = contentType === json ? resolvedVersionOfJson(payload) : resolvedVersionOfCbor(payload)
-      await writeOutput(resolvedText(records, version))
+      const { isCbor, payload, records } = await decodePack(file, flags, 'senml resolve', { timeAheadMaxUs: Number.POSITIVE_INFINITY })
+      await writeOutput(resolvedText(records, isCbor ? resolvedVersionOfCbor(payload) : resolvedVersionOfJson(payload)))
     })
 
   addPackCommand(senml, 'validate')
@@ -54,7 +49,7 @@ The size of the payload is not checked: a writer accepts 256 KiB by default.
 
 Examples:
   ./sluice senml validate pack.json
-  ./sluice senml validate --content-type ${cbor} < pack.cbor
+  ./sluice senml validate < pack.cbor
 `,
     )
     .action(async (file: string | undefined, flags: PackFlags) => {
@@ -91,7 +86,7 @@ Examples:
 }
 
 interface DecodedPack {
-  readonly contentType: typeof json | typeof cbor
+  readonly isCbor: boolean
   readonly payload: Uint8Array
   readonly records: RecordColumns
 }
@@ -101,32 +96,20 @@ function addPackCommand(senml: Command, name: string): Command {
   return senml
     .command(name)
     .argument(...packArgument)
-    .addOption(new Option('--content-type <type>', `content type of the pack (default: ${json}, with --hex ${cbor})`).choices([json, cbor]))
-    .addOption(
-      new Option('--now <unix seconds>', 'time of receipt, which relative times are added to (default: now)').argParser(parseSeconds),
-    )
+    .option('--now <unix seconds>', 'time of receipt, which relative times are added to (default: now)', parseSeconds)
     .option('--hex', 'the pack is CBOR as hexadecimal text')
 }
 
 async function decodePack(file: string | undefined, flags: PackFlags, tool: string, bounds: Partial<TimeBounds>): Promise<DecodedPack> {
-  const contentType = flags.contentType ?? (flags.hex ? cbor : json)
-  if (flags.hex && contentType === json) throw new ToolError('--hex is for CBOR: omit it, or omit the content type')
   const input = await readInput(file, tool)
   const payload = flags.hex ? bytesOfHex(input) : input
-  if (flags.contentType === undefined && contentType === json && startsAsCbor(payload)) {
-    throw new ToolError(`the pack looks like CBOR: add --content-type ${cbor}`)
-  }
   if (flags.hex !== true && /^\s*8[0-9a-f][0-9a-f\s]*$/i.test(Buffer.from(payload).toString('latin1'))) {
-    throw new ToolError(`the pack looks like CBOR in hexadecimal: add --content-type ${cbor} --hex`)
+    throw new ToolError('the pack looks like CBOR in hexadecimal: add --hex')
   }
-  const transformer = contentType === json ? openSenmlJson(bounds) : openSenmlCbor(bounds)
-  const { records } = decodeMessage(transformer, payload, flags.now ?? now(), { contentType })
-  return { contentType, payload, records }
-}
-
-/** Whether the first byte starts a CBOR array. No UTF-8 text starts with such a byte. */
-function startsAsCbor(payload: Uint8Array): boolean {
-  return payload[0]! >> 5 === 4
+  // No UTF-8 text starts with the first byte of an array in CBOR.
+  const isCbor = flags.hex === true || payload[0]! >> 5 === 4
+  const { records } = decodeMessage(isCbor ? openSenmlCbor(bounds) : openSenmlJson(bounds), payload, flags.now ?? now())
+  return { isCbor, payload, records }
 }
 
 /** Parses hexadecimal text; white space anywhere and a leading byte-order mark are skipped. */

@@ -45,10 +45,4 @@ describe.concurrent('sluice senml to-cbor and to-json', () => {
     expect(await faultOf(['senml', 'to-json'], encode([{ 0: 'a' }]))).toMatch(/^record 0: /)
     expect(await faultOf(['senml', 'to-json'], '[{"n":"a","v":1}]')).toMatch(/\(rule [a-z-]+\): /)
   })
-
-  test('CBOR that is declared as JSON is recognised', async ({ expect }) => {
-    expect(await faultOf(['senml', 'resolve'], Buffer.from('81a2006161020a', 'hex'))).toBe(
-      'the pack looks like CBOR: add --content-type application/senml+cbor',
-    )
-  })
 })
