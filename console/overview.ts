@@ -8,7 +8,7 @@ import { eventStreamType, namedEvent } from '../http/event-stream.ts'
 import { errorAnswers } from '../http/openapi/error-schema.ts'
 import type { HttpServer } from '../http/server.ts'
 import { type Administration, administratorRoute } from '../pipeline/administration.ts'
-import type { DeadLetterCounts } from '../pipeline/dead-letters/counts.ts'
+import type { DeadLetterIndex } from '../pipeline/dead-letters/state-index.ts'
 import type { TopicReader } from '../pipeline/topic-reader.ts'
 import type { WriterState } from '../pipeline/writer/writer.ts'
 import type { AuditedPartition } from '../sinks/audit.ts'
@@ -25,7 +25,7 @@ export interface OverviewParts extends Administration {
   /** The store's own counts of the log; undefined before its first message. */
   readonly counts: () => Promise<AuditedPartition | undefined>
   readonly logNumber: () => number
-  readonly deadLetters: DeadLetterCounts
+  readonly deadLetters: Pick<DeadLetterIndex, 'readOn' | 'openByRule'>
   readonly dependencies: () => Promise<readonly Dependency[]>
   readonly writer: () => WriterState
   readonly logger: Logger
@@ -123,7 +123,7 @@ function openMaker({ log, counts, logNumber, deadLetters, dependencies, writer }
       at,
       /** `received` must be the sum of all others. */
       ledger: { received, stored, dead_lettered: deadLettered, filtered, empty, lost, waiting },
-      dead_letters: deadLetters.byRule(),
+      dead_letters: deadLetters.openByRule(),
       lag: { messages: waiting, seconds: oldest === undefined ? 0 : Math.max(0, at - oldest.time) },
       dependencies: await dependencies(),
       writer: writer(),

@@ -1,7 +1,7 @@
 // What the console has in `up`, besides the API: the overview, arrivals, and the sign-in with a code.
 
 import type { HttpServer } from '../http/server.ts'
-import { openDeadLetterCounts } from '../pipeline/dead-letters/counts.ts'
+import { openDeadLetterIndex } from '../pipeline/dead-letters/state-index.ts'
 import type { StoreAudit } from '../sinks/audit.ts'
 import { type ArrivalsParts, openArrivals } from './arrivals.ts'
 import { type DemoParts, demoRoutes } from './demo.ts'
@@ -33,7 +33,8 @@ export function openUpConsole(parts: UpConsoleParts) {
       await app.register(arrivals.routes)
       if (demo !== undefined) await app.register(demoRoutes({ ...parts, ...demo }))
       const counts = async () => (await audit.logs()).find(({ number }) => number === logNumber())?.partitions.get(0)
-      await app.register(overviewRoute({ ...parts, counts, deadLetters: openDeadLetterCounts(deadLetters, log.id) }))
+      const openDeadLetters = openDeadLetterIndex(deadLetters, log.id, { keepsResolved: false })
+      await app.register(overviewRoute({ ...parts, counts, deadLetters: openDeadLetters }))
     },
     offer: (email: string) => signIn.offer(email),
     /** For ingest, and for the writer, which says what is settled. */

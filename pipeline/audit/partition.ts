@@ -22,7 +22,7 @@ import type { AuditedMessage, AuditedPartition, AuditedRange, StoreAudit } from 
 import { addDigests, digestOf, textsOf } from '../../sinks/contents.ts'
 import { logPartition } from '../../transformers/log-partition.ts'
 import { Outcome, RecordBatch } from '../../transformers/record-batch.ts'
-import type { DeadLetterState } from '../dead-letters/state-index.ts'
+import type { DeadLettered } from '../dead-letters/state-index.ts'
 import type { OffsetRange } from '../source.ts'
 import type { TopicBounds, TopicReader } from '../topic-reader.ts'
 import type { Decoder } from '../writer/decode.ts'
@@ -32,9 +32,7 @@ export interface PartitionParts {
   readonly audit: Pick<StoreAudit, 'messages'>
   /** The same transformer, subjects and limits as the writer's. */
   readonly decoder: Decoder
-  readonly deadLetters: ReadonlyMap<number, DeadLetterState>
-  /** Offsets of messages with a letter that says that the store may have some rows: see `DeadLetterIndex.partialOf`. */
-  readonly partial: ReadonlySet<number>
+  readonly deadLetters: ReadonlyMap<number, DeadLettered>
   /** The start of the dead-letter topic was not deleted, so a letter that is not there was never written. */
   readonly deadLettersComplete: boolean
   /** The log's number in the store. */
@@ -138,7 +136,7 @@ export function rangeOf(partition: number, { start, end }: TopicBounds, next = s
 }
 
 export async function auditPartition(parts: PartitionParts): Promise<PartitionReport> {
-  const { reader, audit, decoder, deadLetters, partial, log, partition, bounds, ledger, onProgress } = parts
+  const { reader, audit, decoder, deadLetters, log, partition, bounds, ledger, onProgress } = parts
   const next = parts.next ?? bounds.start
   const { from, to } = rangeOf(partition, bounds, next)
   const recount = { ...noMessages }
@@ -201,11 +199,11 @@ export async function auditPartition(parts: PartitionParts): Promise<PartitionRe
       recount.replayed++
       // If it would not be stored now, it was stored with other options.
       if (outcome === Outcome.stored) checkRows(offset, found, expected)
-    } else if (rows > 0 && rows < (outcome === Outcome.stored ? expected.rows : Number.POSITIVE_INFINITY) && partial.has(offset)) {
+    } else if (rows > 0 && rows < (outcome === Outcome.stored ? expected.rows : Number.POSITIVE_INFINITY) && deadLetter?.partial === true) {
       // With the current options the message may not be stored at all; then its number of rows is unknown.
       recount.dead_lettered++
       recount.partial++
-      if (deadLetter === 'open') recount.open++
+      if (deadLetter.state === 'open') recount.open++
     } else if (rows > 0 && outcome === Outcome.stored) {
       recount.stored++
       checkRows(offset, found!, expected)
@@ -213,9 +211,9 @@ export async function auditPartition(parts: PartitionParts): Promise<PartitionRe
       if (rows > 0) fault('surplus rows', offset, `the store has ${rows} rows for a message that is ${wordsOf(outcome, rule)}`)
       if (deadLetter !== undefined) {
         recount.dead_lettered++
-        if (deadLetter === 'open') recount.open++
+        if (deadLetter.state === 'open') recount.open++
         const isNothing = outcome === Outcome.empty || outcome === Outcome.filtered
-        if (rows === 0 && deadLetter === 'replayed' && !isNothing) {
+        if (rows === 0 && deadLetter.state === 'replayed' && !isNothing) {
           fault('replay missing', offset, 'its dead letter is marked as replayed, but the store has none of its rows')
         }
       } else if (outcome === Outcome.stored)

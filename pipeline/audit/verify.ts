@@ -67,7 +67,8 @@ export async function verify(parts: VerifyParts): Promise<VerifyReport> {
   const bounds = await reader.bounds()
   if (group !== undefined) checkCommitted(group, [...bounds.values()], known.writer, reader.name)
   const deadLetters = await deadLettersOf(known.writer)
-  const index = deadLetters === undefined ? undefined : await openDeadLetterIndex(deadLetters, known.id)
+  const index = deadLetters && openDeadLetterIndex(deadLetters, known.id)
+  await index?.readOn()
   const lost = lostBelow(index)
   const sorted = [...bounds].sort(([one], [other]) => one - other)
   const ranges = sorted.map(([partition, bound]) => rangeOf(partition, bound, positions.get(partition)))
@@ -81,7 +82,6 @@ export async function verify(parts: VerifyParts): Promise<VerifyReport> {
         audit,
         decoder,
         deadLetters: index?.of(known.number, partition) ?? new Map(),
-        partial: index?.partialOf(known.number, partition) ?? new Set(),
         deadLettersComplete: lost === undefined,
         log: known.number,
         partition,
@@ -146,6 +146,6 @@ export function positionsOf(log: AuditedLog | undefined): PartitionOffsets {
 }
 
 function lostBelow(index: DeadLetterIndex | undefined): Record<string, number> | undefined {
-  const lost = [...(index?.bounds ?? [])].filter(([, { start }]) => start > 0)
+  const lost = [...(index?.bounds() ?? [])].filter(([, { start }]) => start > 0)
   return lost.length === 0 ? undefined : Object.fromEntries(lost.map(([partition, { start }]) => [String(partition), start]))
 }

@@ -7,7 +7,7 @@ import type { RawCursor } from '../source.ts'
 import { SystemicError } from '../systemic-error.ts'
 import type { TopicReader } from '../topic-reader.ts'
 import { type ParsedDeadLetter, parseAt } from './parse.ts'
-import { type DeadLetterIndex, type DeadLetterState, openDeadLetterIndex } from './state-index.ts'
+import { type DeadLetterIndex, type DeadLetterState, openDeadLetterIndex, positionKey } from './state-index.ts'
 import type { Found } from './summary.ts'
 
 /** A filter; all given conditions must hold. Without ids it selects only open letters, unless `all` is true. */
@@ -32,13 +32,16 @@ export interface ToResolve {
 
 /** The selected letters, in the order of their topic, each with its cursor, which is valid until the next letter is requested. */
 export async function* selectDeadLetters(reader: TopicReader, filter: DeadLetterFilter): AsyncGenerator<Found> {
-  yield* selected(reader, await openDeadLetterIndex(reader, filter.topicId), wantedBy(filter, idsOf(filter)))
+  const index = openDeadLetterIndex(reader, filter.topicId)
+  await index.readOn()
+  yield* selected(reader, index, wantedBy(filter, idsOf(filter)))
 }
 
 /** @throws SystemicError for an id that matches letters of several logs, RangeError for an invalid id */
 export async function deadLettersToResolve(reader: TopicReader, filter: DeadLetterFilter, onProgress?: OnProgress): Promise<ToResolve> {
   const ids = idsOf(filter)
-  const index = await openDeadLetterIndex(reader)
+  const index = openDeadLetterIndex(reader)
+  await index.readOn()
   for (const [text, id] of ids ?? []) checkOneLog(text, id, index)
   const missing = new Map(ids)
   async function* deadLetters(): AsyncGenerator<Found> {
@@ -54,18 +57,19 @@ type IsWanted = (deadLetter: ParsedDeadLetter, cursor: RawCursor, state: DeadLet
 
 async function* selected(reader: TopicReader, index: DeadLetterIndex, isWanted: IsWanted, onProgress?: OnProgress): AsyncGenerator<Found> {
   let total = 0
-  for (const { start, end } of index.bounds.values()) total += end - start
+  for (const { start, end } of index.bounds().values()) total += end - start
   let done = 0
-  for (const [partition, { start, end }] of index.bounds) {
+  for (const [partition, { start, end }] of index.bounds()) {
     for await (const chunk of reader.read(partition, start, end)) {
       const cursor = chunk.cursor()
       while (cursor.next()) {
         const parsed = parseAt(cursor)
-        if (parsed?.kind !== 'letter' || !index.isLast(parsed.original, partition, cursor.message.offset)) continue
-        const state = index.stateOf(parsed.original)!
+        if (parsed?.kind !== 'letter') continue
         const { log, partition: of, offset } = parsed.original
-        if (isWanted(parsed, cursor, state))
-          yield { deadLetter: parsed, cursor, partition, state, partial: index.partialOf(log, of).has(offset) }
+        const message = index.of(log, of).get(offset)
+        if (message?.position !== positionKey(partition, cursor.message.offset)) continue
+        const { state, partial } = message
+        if (isWanted(parsed, cursor, state)) yield { deadLetter: parsed, cursor, partition, state, partial }
       }
       onProgress?.(done + chunk.to - start, total)
     }

@@ -1,92 +1,118 @@
-// Finds the latest state of each dead-lettered message in one pass over the dead-letter topic of a writer.
+// The latest state of each dead-lettered message, from one pass over the dead-letter topic of a writer. Reading continues where it stopped.
 
 import type { LogPosition } from '../log.ts'
 import type { MessageId } from '../message-id.ts'
 import type { TopicBounds, TopicReader } from '../topic-reader.ts'
-import type { MessagePosition } from './headers.ts'
 import { parseAt } from './parse.ts'
 
 /** Open: the writer has dead-lettered the message, and the letter was not resolved since. */
 export type DeadLetterState = 'open' | 'replayed' | 'dropped'
 
-export interface DeadLetterIndex {
-  /** Bounds of the dead-letter topic, as far as it was read. */
-  readonly bounds: ReadonlyMap<number, TopicBounds>
-  /** Undefined if the message has no letter. */
-  stateOf(original: MessagePosition): DeadLetterState | undefined
-  /** Whether the letter at this position of the topic is the last one of its message. */
-  isLast(original: MessagePosition, partition: number, offset: number): boolean
-  /** The letters of one partition of a log, by offset. */
-  of(log: number, partition: number): ReadonlyMap<number, DeadLetterState>
+/** What the dead letters of a message say. */
+export interface DeadLettered {
+  readonly state: DeadLetterState
+  /** Position of the last letter: see `positionKey`. */
+  readonly position: number
   /**
-   * Offsets in one partition of a log for which any letter ever said that the store may have some rows. After a crash the message may be
-   * rejected for another reason, with a letter that does not say so, but the rows are still there.
+   * Whether any letter ever said that the store may have some rows. After a crash the message may be rejected for another reason, with a letter that
+   * does not say so, but the rows are still there.
    */
-  partialOf(log: number, partition: number): ReadonlySet<number>
-  /** The numbers of the logs that have a letter with this id, ascending: an id without a log number may match several. */
-  logsOf(id: MessageId): number[]
+  readonly partial: boolean
 }
 
-/** For one partition of a log, by offset: the latest state, and the position of the last letter. */
-interface Resolutions {
+export interface DeadLetterIndex {
+  /** Reads what was written since the last call has ended. @throws LogUnavailableError, SystemicError; the next call continues there */
+  readOn(): Promise<void>
+  /** Bounds of the dead-letter topic, as far as it was read. */
+  bounds(): ReadonlyMap<number, TopicBounds>
+  /** Of one partition of a log, by offset. */
+  of(log: number, partition: number): ReadonlyMap<number, DeadLettered>
+  /** The numbers of the logs that have a letter with this id, ascending: an id without a log number may match several. */
+  logsOf(id: MessageId): number[]
+  /** How many messages are open. */
+  openByRule(): Readonly<Record<string, number>>
+}
+
+interface Rule {
+  readonly name: string
+  open: number
+}
+
+interface Message extends DeadLettered {
+  state: DeadLetterState
+  /** Of the last letter. */
+  readonly rule: Rule
+}
+
+/** One partition of a log. */
+interface Partition {
   readonly log: number
   readonly partition: number
   /** The name of the log. */
   topic: string
-  readonly states: Map<number, DeadLetterState>
-  readonly lastPositions: Map<number, number>
-  readonly partial: Set<number>
+  readonly messages: Map<number, Message>
 }
 
 /**
- * Reads the whole topic. Skips a resolution without a letter, which occurs only if the start of the topic was deleted.
+ * Has read nothing yet. Skips a resolution without a letter, which occurs only if the start of the topic was deleted.
  *
  * @param topicId skips letters of a topic with another id: numbers of logs are used again
+ * @param keepsResolved without resolved messages it takes about 150 bytes of memory for each open one
  */
-export async function openDeadLetterIndex(reader: TopicReader, topicId?: string): Promise<DeadLetterIndex> {
-  const bounds = await reader.bounds()
-  const byPartition = new Map<number, Resolutions>()
+export function openDeadLetterIndex(reader: TopicReader, topicId?: string, { keepsResolved = true } = {}): DeadLetterIndex {
+  let bounds: ReadonlyMap<number, TopicBounds> = new Map()
+  const next = new Map<number, number>()
+  const byPartition = new Map<number, Partition>()
+  const rules = new Map<string, Rule>()
 
-  function resolutionsOf({ log, partition }: MessagePosition): Resolutions {
+  function partitionOf(log: number, partition: number): Partition {
     const key = log * 4096 + partition
     let found = byPartition.get(key)
-    if (found === undefined)
-      byPartition.set(key, (found = { log, partition, topic: '', states: new Map(), lastPositions: new Map(), partial: new Set() }))
+    if (found === undefined) byPartition.set(key, (found = { log, partition, topic: '', messages: new Map() }))
     return found
   }
 
-  for (const [partition, { start, end }] of bounds) {
-    for await (const chunk of reader.read(partition, start, end)) {
-      const cursor = chunk.cursor()
-      while (cursor.next()) {
-        const parsed = parseAt(cursor)
-        if (parsed === undefined || (parsed.kind === 'letter' && topicId !== undefined && parsed.logId !== topicId)) continue
-        const resolutions = resolutionsOf(parsed.original)
-        const { offset } = parsed.original
-        if (parsed.kind === 'letter') {
-          resolutions.topic = parsed.topic
-          resolutions.states.set(offset, 'open')
-          if (parsed.partial) resolutions.partial.add(offset)
-          resolutions.lastPositions.set(offset, positionKey(partition, cursor.message.offset))
-        } else if (resolutions.states.has(offset) && resolves(parsed.deadLetter, resolutions.lastPositions.get(offset)!)) {
-          resolutions.states.set(offset, parsed.resolved)
-        }
-      }
-    }
+  function ruleOf(name: string): Rule {
+    let rule = rules.get(name)
+    if (rule === undefined) rules.set(name, (rule = { name, open: 0 }))
+    return rule
   }
 
   return {
-    bounds,
-    stateOf: original => resolutionsOf(original).states.get(original.offset),
-    isLast: (original, partition, offset) => resolutionsOf(original).lastPositions.get(original.offset) === positionKey(partition, offset),
-    of: (log, partition) => resolutionsOf({ log, partition, offset: 0 }).states,
-    partialOf: (log, partition) => resolutionsOf({ log, partition, offset: 0 }).partial,
+    async readOn() {
+      bounds = await reader.bounds()
+      for (const [partition, { start, end }] of bounds) {
+        for await (const chunk of reader.read(partition, Math.max(start, next.get(partition) ?? start), end)) {
+          const cursor = chunk.cursor()
+          while (cursor.next()) {
+            const parsed = parseAt(cursor)
+            if (parsed === undefined || (parsed.kind === 'letter' && topicId !== undefined && parsed.logId !== topicId)) continue
+            const { log, partition: of, offset } = parsed.original
+            const found = partitionOf(log, of)
+            const known = found.messages.get(offset)
+            if (parsed.kind === 'resolution' && (known === undefined || !resolves(parsed.deadLetter, known.position))) continue
+            if (known?.state === 'open') known.rule.open--
+            if (parsed.kind === 'letter') {
+              const [rule, position] = [ruleOf(parsed.rule), positionKey(partition, cursor.message.offset)]
+              rule.open++
+              found.topic = parsed.topic
+              found.messages.set(offset, { state: 'open', position, partial: parsed.partial || known?.partial === true, rule })
+            } else if (keepsResolved) known!.state = parsed.resolved
+            else found.messages.delete(offset)
+          }
+          next.set(partition, chunk.to)
+        }
+      }
+    },
+    bounds: () => bounds,
+    of: (log, partition) => partitionOf(log, partition).messages,
     logsOf: ({ log, partition, offset }) =>
       [...byPartition.values()]
-        .filter(resolutions => resolutions.partition === partition && resolutions.states.has(offset))
-        .filter(resolutions => log === '' || log === String(resolutions.log) || log === resolutions.topic)
-        .map(resolutions => resolutions.log)
+        .filter(found => found.partition === partition && found.messages.has(offset))
+        .filter(found => log === '' || log === String(found.log) || log === found.topic)
+        .map(found => found.log)
         .sort((one, other) => one - other),
+    openByRule: () => Object.fromEntries([...rules.values()].filter(({ open }) => open > 0).map(({ name, open }) => [name, open])),
   }
 }
 
@@ -96,6 +122,6 @@ export function positionKey(partition: number, offset: number): number {
 }
 
 /** A letter written while an older one was being resolved comes after the position in the resolution: it stays open. */
-export function resolves(deadLetter: LogPosition, position: number): boolean {
+function resolves(deadLetter: LogPosition, position: number): boolean {
   return position % 4096 === deadLetter.partition && position <= positionKey(deadLetter.partition, deadLetter.offset)
 }

@@ -44,7 +44,7 @@ export interface Found {
   /** Partition of the dead-letter topic. */
   readonly partition: number
   readonly state: DeadLetterState
-  /** Whether the message is in `DeadLetterIndex.partialOf`. */
+  /** Of any letter of the message: see `DeadLettered`. */
   readonly partial: boolean
 }
 

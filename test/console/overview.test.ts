@@ -37,7 +37,7 @@ beforeEach(async () => {
         return counts()
       },
       logNumber: () => 1,
-      deadLetters: { readOn: async () => undefined, byRule: () => ({}) },
+      deadLetters: { readOn: async () => undefined, openByRule: () => ({}) },
       dependencies: async () => [],
       writer: () => 'running',
       isAdministrator: async token => administrators.has(token),

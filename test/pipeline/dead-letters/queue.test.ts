@@ -1,8 +1,8 @@
 // Lists, shows and drops dead letters, on the fake log and on the embedded one.
 
 import { afterEach, describe, expect, test } from 'vitest'
-import { openDeadLetterCounts } from '../../../pipeline/dead-letters/counts.ts'
 import { type DeadLetterQueue, openDeadLetterQueue } from '../../../pipeline/dead-letters/queue.ts'
+import { openDeadLetterIndex } from '../../../pipeline/dead-letters/state-index.ts'
 import { openEmbeddedLog } from '../../../pipeline/embedded-log/log.ts'
 import { openEmbeddedTopicReader } from '../../../pipeline/embedded-log/topic-reader.ts'
 import { type Header, type Log, MessageRefusedError, type OutgoingMessage } from '../../../pipeline/log.ts'
@@ -233,26 +233,27 @@ describe.each(Object.entries(kinds))('on %s', (_name, open) => {
     expect(full!.headers.map(({ name, value }) => ({ key: name, value }))).toEqual(forged)
   })
 
-  test('the open ones are counted by rule, as they come and are dropped', async () => {
+  test.each([true, false])('the open ones are counted by rule as they come and go (resolved ones kept: %s)', async keepsResolved => {
     const { tool, put } = await withDeadLetters([deadLetter(1), deadLetter(2, 'time-range')], [deadLetter(1)])
-    const letters = openDeadLetterCounts(topics!.reader(), 'id-1')
+    const letters = openDeadLetterIndex(topics!.reader(), 'id-1', { keepsResolved })
     const counted = async (): Promise<object> => {
       await letters.readOn()
-      return letters.byRule()
+      return letters.openByRule()
     }
-    expect(letters.byRule()).toEqual({})
+    expect(letters.openByRule()).toEqual({})
     expect(await counted()).toEqual({ 'one-value': 2, 'time-range': 1 })
     // The same message again, for another rule: after a crash.
     await put([deadLetter(2, 'store-refused'), deadLetter(3)])
     expect(await counted()).toEqual({ 'one-value': 3, 'store-refused': 1 })
     await tool().drop({ rule: 'one-value' })
     expect(await counted()).toEqual({ 'store-refused': 1 })
+    expect(letters.of(1, 3).get(1)?.state).toBe(keepsResolved ? 'dropped' : undefined)
     await put([deadLetter(3)])
     expect(await counted()).toEqual({ 'one-value': 1, 'store-refused': 1 })
     expect(await counted()).toEqual({ 'one-value': 1, 'store-refused': 1 })
-    const otherTopic = openDeadLetterCounts(topics!.reader(), 'id-2')
+    const otherTopic = openDeadLetterIndex(topics!.reader(), 'id-2')
     await otherTopic.readOn()
-    expect(otherTopic.byRule()).toEqual({})
+    expect(otherTopic.openByRule()).toEqual({})
   })
 
   test('messages in the topic that no writer wrote are skipped', async () => {
