@@ -112,13 +112,11 @@ test('where the group is ahead of the store, one line says so and names the opti
     for (let times = 0; times < 2; times++) {
       const ending = new AbortController()
       const started = Promise.withResolvers<Positions>()
-      const chunks = source
-        .chunks(ending.signal, started.resolve, () => undefined)
-        [Symbol.asyncIterator]()
-        .next()
+      const chunks = source.chunks(ending.signal, started.resolve, () => undefined)
+      const first = chunks[Symbol.asyncIterator]().next()
       await started.promise
       ending.abort()
-      await chunks
+      await first
     }
     await source.close()
     return lines().flatMap(({ level, msg }) => (level === 40 ? [String(msg)] : []))
