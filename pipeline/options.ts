@@ -67,10 +67,11 @@ export const logOptions = Type.Object({
     description: 'Bytes of messages that may wait to be written; beyond it publishers get 503.',
   }),
   fileBytes: Type.Integer({
-    default: 0,
+    default: 64 * 1024 * mebibyte,
     minimum: 0,
     maximum: 2 ** 44,
-    description: 'Most bytes in the file of a topic; 0 is no limit.',
+    description:
+      'Most bytes in the file of messages, and in that of dead letters. While the first is full publishers get 503, until messages expire; while the second is, the writer waits. 0 is no limit.',
   }),
   fetchBytes: Type.Integer({
     default: mebibyte,

@@ -176,7 +176,7 @@ export function openEmbeddedLog(options: EmbeddedLogOptions): EmbeddedLog {
     outage.failed(error)
     failing = true
     const reason = error instanceof Error ? error.message : String(error)
-    const remedy = sqliteCode(error) === sqliteCodes.full ? 'free some space' : 'check its disk'
+    const remedy = sqliteCode(error) === sqliteCodes.full ? 'free some space, or raise log.file_bytes' : 'check its disk'
     return new LogUnavailableError(`the log ${file.name} cannot be written (${reason}): ${remedy}`, { cause: error })
   }
 

@@ -12,8 +12,9 @@ const faultsOf = (environment: Record<string, string>): string[] => {
   return []
 }
 
-test('the defaults are valid', () => {
+test('the defaults are valid, and bound the files of the log', () => {
   expect(faultsOf({})).toEqual([])
+  expect(loadUpOptions({ environment: {} }).log.fileBytes).toBe(64 * 2 ** 30)
 })
 
 test('errors that would stop the start later are faults of the options, all reported together', () => {

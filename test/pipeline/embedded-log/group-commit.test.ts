@@ -61,7 +61,7 @@ test("a full disk refuses appends with SQLite's error, keeps what was acknowledg
     else refusal ??= result.reason
   }
   expect(refusal).toBeInstanceOf(LogUnavailableError)
-  expect((refusal as Error).message).toMatch(/full.*free some space/)
+  expect((refusal as Error).message).toMatch(/full.*free some space, or raise log\.file_bytes/)
   expect((refusal as Error).cause).toMatchObject({ errcode: 13 })
   expect(acknowledged).toBeGreaterThan(5)
   expect(readAll(log)).toHaveLength(acknowledged)
