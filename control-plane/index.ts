@@ -214,7 +214,7 @@ export function prepareControlPlane({
           users,
           signIn,
           passwordQueue,
-          demandRegistration: openRegistrations(failedAttempts, options.users.registrationsPerHour),
+          registrations: openRegistrations(failedAttempts, options.users.registrationsPerHour),
           authentication,
           authorization,
           allowSelfRegister: options.users.allowSelfRegister,

@@ -22,10 +22,10 @@ export interface FailedAttempts {
   /** The key to count under: `keyOf('sign-in', email, address)`. The table does not reveal what was tried. */
   keyOf(...parts: readonly string[]): string
   /** The failures under each key, in the order given. */
-  count(keys: readonly string[]): Promise<number[]>
+  count(keys: readonly string[], limit?: AttemptLimit): Promise<number[]>
   /** Adds a failure under each key. @returns the new counts */
   note(keys: readonly string[], limit?: AttemptLimit): Promise<number[]>
-  /** Milliseconds until a key with `failuresMax` failures begins a new minute, 0 for every other key. As of the last `count` or `note` here, without a query. */
+  /** Milliseconds until a key with as many failures as its limit starts again, 0 for every other key. As of the last `count` or `note` here, without a query. */
   limitedMs(key: string): number
 }
 
@@ -83,7 +83,7 @@ export function openFailedAttempts(database: Database, secret: Uint8Array): Fail
 
   return {
     keyOf: (...parts) => createHmac('sha256', secret).update(JSON.stringify(parts)).digest('base64url'),
-    count: keys => ask(countSql, keys, failuresMax),
+    count: (keys, { max } = failureLimit) => ask(countSql, keys, max),
     async note(keys, { max, seconds } = failureLimit) {
       const counts = await ask(noteSql, keys, max, seconds)
       if (performance.now() - sweptMs > sweepMs) {

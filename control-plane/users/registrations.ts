@@ -4,25 +4,35 @@ import { HttpError } from '../../http/errors.ts'
 import { networkOf } from '../../http/requests/client-address.ts'
 import type { FailedAttempts } from '../access/failed-attempts.ts'
 
-/** @throws HttpError `too_many_requests` */
-export type DemandRegistration = (address: string) => Promise<void>
-
-const seconds = 3600
+export interface Registrations {
+  /** @throws HttpError `too_many_requests` if clients of the network have registered as many as they may */
+  demand(address: string): Promise<void>
+  /** Counts a registration that succeeded: an email that is taken uses up nothing. */
+  note(address: string): Promise<void>
+}
 
 /** @param perHour 0 is no limit */
 export function openRegistrations(
-  failedAttempts: Pick<FailedAttempts, 'keyOf' | 'note' | 'limitedMs'>,
+  failedAttempts: Pick<FailedAttempts, 'keyOf' | 'count' | 'note' | 'limitedMs'>,
   perHour: number,
-): DemandRegistration {
-  return async address => {
-    if (perHour === 0) return
-    const key = failedAttempts.keyOf('registration', networkOf(address))
-    if (failedAttempts.limitedMs(key) === 0) {
-      const [count] = await failedAttempts.note([key], { max: perHour + 1, seconds })
-      if (count! <= perHour) return
-    }
-    const retryAfterSeconds = Math.ceil(failedAttempts.limitedMs(key) / 1000)
-    const detail = `clients of this network have registered ${perHour} users within an hour: retry in ${retryAfterSeconds} s, or ask an administrator to create the user`
-    throw new HttpError('too_many_requests', detail, { retryAfterSeconds })
+): Registrations {
+  if (perHour === 0) return { demand: async () => undefined, note: async () => undefined }
+  const limit = { max: perHour, seconds: 3600 }
+  const keyOf = (address: string): string => failedAttempts.keyOf('registration', networkOf(address))
+
+  return {
+    async demand(address) {
+      const key = keyOf(address)
+      if (failedAttempts.limitedMs(key) === 0) {
+        const [count] = await failedAttempts.count([key], limit)
+        if (count! < perHour) return
+      }
+      const retryAfterSeconds = Math.ceil(failedAttempts.limitedMs(key) / 1000)
+      const detail = `clients of this network have registered ${perHour} users within an hour: retry in ${retryAfterSeconds} s, or ask an administrator to create the user`
+      throw new HttpError('too_many_requests', detail, { retryAfterSeconds })
+    },
+    async note(address) {
+      await failedAttempts.note([keyOf(address)], limit)
+    },
   }
 }

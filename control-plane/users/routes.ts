@@ -12,7 +12,7 @@ import { toUserId, type UserId } from '../ids.ts'
 import type { FairQueue } from '../outside/fair-queue.ts'
 import { takeAnyType } from '../requests/any-type.ts'
 import { checkNewCredentials, checkNewPassword, normaliseEmail } from './credentials.ts'
-import type { DemandRegistration } from './registrations.ts'
+import type { Registrations } from './registrations.ts'
 import {
   changePasswordSchema,
   createUserSchema,
@@ -32,7 +32,7 @@ interface Parts {
   readonly users: Users
   readonly signIn: SignIn
   readonly passwordQueue: FairQueue
-  readonly demandRegistration: DemandRegistration
+  readonly registrations: Registrations
   readonly authentication: Authentication
   readonly authorization: Authorization
   /** False closes self-registration, whatever the policies say. */
@@ -42,7 +42,7 @@ interface Parts {
 
 export function userRoutes(
   app: HttpServer,
-  { users, signIn, passwordQueue, demandRegistration, authentication, authorization, allowSelfRegister, logger }: Parts,
+  { users, signIn, passwordQueue, registrations, authentication, authorization, allowSelfRegister, logger }: Parts,
 ): void {
   const mayRegister = async (caller: UserId | '*'): Promise<boolean> =>
     allowSelfRegister && (await authorization.allows(caller, 'create', 'users'))
@@ -55,9 +55,15 @@ export function userRoutes(
     const isAdministrator = caller !== undefined && (await authorization.isAdministrator(caller))
     if (caller !== undefined && !isAdministrator && !(await mayRegister(caller))) throw new HttpError('forbidden')
     const address = clientAddressOf(request)
-    if (!isAdministrator) await demandRegistration(address)
+    if (!isAdministrator) await registrations.demand(address)
     const requester = { account: normaliseEmail(request.body.email), address: networkOf(address) }
-    const user = await passwordQueue.run(requester, () => users.register(actorOf(request), request.body, 'user'))
+    const user = await passwordQueue.run(requester, async () => {
+      // Again, because others of the network may have registered while this one waited.
+      if (!isAdministrator) await registrations.demand(address)
+      const registered = await users.register(actorOf(request), request.body, 'user')
+      if (!isAdministrator) await registrations.note(address)
+      return registered
+    })
     // The server's own logger is silent below warn.
     logger.info({ user, request_id: request.id }, 'user registered')
     return reply.code(201).header('location', `/users/${user}`).send()

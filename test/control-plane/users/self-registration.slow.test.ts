@@ -4,7 +4,7 @@ import { afterEach, expect, test } from 'vitest'
 import { openRelationalPolicies } from '../../../control-plane/policies/relational.ts'
 import type { Answer } from '../../up/operator.ts'
 import { call } from '../../up/operator.ts'
-import { describeOnDatabases, openPlatform, type Platform } from '../platform.ts'
+import { administrator, describeOnDatabases, openPlatform, type Platform } from '../platform.ts'
 
 let serial = 0
 
@@ -34,13 +34,16 @@ describeOnDatabases('self-registration', database => {
     expect((await register((await platform.user()).token)).status).toBe(201)
   })
 
-  test('one network registers a number of users in an hour, at all instances together; others, and the administrator, are not limited by that', async () => {
+  test('one network registers a number of users in an hour, at all instances together, whatever was refused; others, and the administrator, are not limited by that', async () => {
     platform = await openPlatform(database(), { registrationsPerHour: 3 })
     const { token } = await platform.user()
     const other = await openPlatform(database(), { registrationsPerHour: 3 })
     const address = (nth: number): string => `2001:db8:0:7::${nth}`
     expect((await register(undefined, { address: address(1) })).status).toBe(201)
     expect((await register(token, { address: address(2) })).status).toBe(201)
+    const taken = { body: { email: administrator.email, password: 'correct horse battery' }, headers: { 'x-forwarded-for': address(4) } }
+    const registerTaken = async (): Promise<number> => (await call(platform.url, 'POST', '/users', taken)).status
+    for (let nth = 0; nth < 3; nth++) expect(await registerTaken()).toBe(409)
     expect((await register(undefined, { url: other.url, address: address(3) })).status).toBe(201)
     for (const { url } of [platform, other, platform]) {
       const refused = await register(undefined, { url, address: address(4) })
@@ -48,6 +51,7 @@ describeOnDatabases('self-registration', database => {
       expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(3_500)
       expect(Number(refused.headers.get('retry-after'))).toBeLessThanOrEqual(3_600)
     }
+    expect(await registerTaken()).toBe(429)
     expect((await register(await platform.administrator(), { address: address(4) })).status).toBe(201)
     expect((await register(undefined, { address: '2001:db8:0:8::1' })).status).toBe(201)
     await database().query("UPDATE control_plane.failed_attempts SET ends_at = now() - interval '1 second'")
