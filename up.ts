@@ -92,7 +92,10 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   })
 
   for (const warning of options.provisioning.warnings) logger.warn(warning)
-  const controlPlane = await openControlPlane({ database, masterKeys, options, logger, registry })
+  // Whoever reaches a loopback address is not a stranger.
+  const boundSelfRegistered = options.users.boundSelfRegistered && !isLoopback(options.http.host)
+  const controlPlaneOptions = { ...options, users: { ...options.users, boundSelfRegistered } }
+  const controlPlane = await openControlPlane({ database, masterKeys, options: controlPlaneOptions, logger, registry })
   closeLater(() => controlPlane.close())
 
   const logFolder = join(folder.path, 'log')

@@ -25,12 +25,18 @@ export interface AccessRequest {
 
 /**
  * The answer. `publisher` is the thing whose key was sent; null if the channel's owner reads the whole channel.
- * `owner` is the user that the thing or the channel belongs to. `endsMs` is when the credential itself expires, in
- * milliseconds since 1970; a thing's key has it once it was replaced. A refusal does not reveal whether the channel exists; in process it says
- * whose valid key was sent.
+ * `owner` is the user that the thing or the channel belongs to; `isBounded` says of a thing that its owner registered themselves and has bounds.
+ * `endsMs` is when the credential itself expires, in milliseconds since 1970; a thing's key has it once it was replaced. A refusal does not reveal
+ * whether the channel exists; in process it says whose valid key was sent.
  */
 export type Access =
-  | { readonly allowed: true; readonly publisher: string | null; readonly owner: string; readonly endsMs?: number }
+  | {
+      readonly allowed: true
+      readonly publisher: string | null
+      readonly owner: string
+      readonly isBounded?: boolean
+      readonly endsMs?: number
+    }
   | { readonly allowed: false; readonly reason: 'unauthenticated' | 'forbidden'; readonly publisher?: string }
   | LimitedAccess
 

@@ -218,6 +218,7 @@ export function prepareControlPlane({
           authentication,
           authorization,
           allowSelfRegister: options.users.allowSelfRegister,
+          boundSelfRegistered: options.users.boundSelfRegistered,
           logger,
         })
         keyRoutes(app, { apiKeys, users, authentication, authorization })

@@ -21,6 +21,11 @@ export const usersOptions = Type.Object({
     description:
       'Users whom clients of one network (an IPv4 address, a /64 of IPv6) may register in an hour; further requests get 429. Administrators are not limited. Behind a proxy that is not in `http.trusted_proxies` all clients are one network. 0 is no limit.',
   }),
+  boundSelfRegistered: Type.Boolean({
+    default: true,
+    description:
+      'Whether users who register themselves have bounds: 1,000 things, 100 channels, 100 API keys, and of what their things publish 1 MiB a minute and 16 formats of JSON. An administrator lifts them with `PUT /users/<id>/bounded`; users whom an administrator creates have none, nor has anyone of an `up` on a loopback address.',
+  }),
 })
 
 export const tokensOptions = Type.Object({

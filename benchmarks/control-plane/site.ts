@@ -51,7 +51,7 @@ export async function openSite(databaseUrl: string, population: Population, prog
   const logger = createLogger({ level: 'silent', pretty: false })
   const lifetimeSeconds = 86_400
   const options = {
-    users: { allowSelfRegister: true, registrationsPerHour: 0 },
+    users: { allowSelfRegister: true, registrationsPerHour: 0, boundSelfRegistered: false },
     tokens: { lifetimeSeconds },
     audit: { retentionDays: 365 },
     policies: { store: 'relational' },

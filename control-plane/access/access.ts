@@ -12,20 +12,21 @@ import type { ThingKeys } from '../things/keys.ts'
 import type { Tokens } from '../tokens/store.ts'
 import type { Authorization } from './authorization.ts'
 
+/** In SQL: whether a thing, joined with its owner, is connected to the channel $1, and the owner is not disabled. */
+const allowedSql = `
+  (disabled_at IS NULL AND EXISTS (SELECT FROM control_plane.connections WHERE thing = things.id AND channel = $1::uuid))`
+
 /** @param lookups of the key under each master key, as parameters: PostgreSQL treats a list of one as `=`. A replaced key has an expiry. */
 const thingSql = (lookups: string) => `
-  SELECT things.id, things.owner,
-         EXISTS (SELECT FROM control_plane.connections WHERE thing = things.id AND channel = $1::uuid)
-           AND NOT EXISTS (SELECT FROM control_plane.users WHERE id = things.owner AND disabled_at IS NOT NULL) AS allowed,
+  SELECT things.id, things.owner, bounded, ${allowedSql} AS allowed,
          CASE WHEN key_lookup NOT IN (${lookups}) THEN extract(epoch FROM previous_key_ends_at - now())::float8 * 1000 END AS left_ms
-  FROM control_plane.things WHERE key_lookup IN (${lookups}) OR (previous_key_lookup IN (${lookups}) AND previous_key_ends_at > now())`
+  FROM control_plane.things JOIN control_plane.users ON users.id = things.owner
+  WHERE key_lookup IN (${lookups}) OR (previous_key_lookup IN (${lookups}) AND previous_key_ends_at > now())`
 
 /** Compares the stored certificate's bytes, so that another certificate with the same serial does not match. */
 const certificateSql = `
-  SELECT things.id, things.owner, extract(epoch FROM expires_at - now())::float8 * 1000 AS left_ms,
-         EXISTS (SELECT FROM control_plane.connections WHERE thing = things.id AND channel = $1::uuid)
-           AND NOT EXISTS (SELECT FROM control_plane.users WHERE id = things.owner AND disabled_at IS NOT NULL) AS allowed
-  FROM control_plane.certificates JOIN control_plane.things ON things.id = certificates.thing
+  SELECT things.id, things.owner, bounded, extract(epoch FROM expires_at - now())::float8 * 1000 AS left_ms, ${allowedSql} AS allowed
+  FROM control_plane.certificates JOIN control_plane.things ON things.id = certificates.thing JOIN control_plane.users ON users.id = things.owner
   WHERE serial = $2 AND authority = $3 AND revoked_at IS NULL AND expires_at > now()
     AND encode(sha256(decode(regexp_replace(certificate, '-----[A-Z ]+-----|\\s', '', 'g'), 'base64')), 'hex') = $4`
 
@@ -47,6 +48,7 @@ const apiKeySql = `
   FROM ${validKeySql}`
 
 type AccessRow = SqlRow & { id: string; owner: string; allowed: boolean; left_ms: number | null }
+type ThingRow = AccessRow & { bounded: boolean }
 type UserRow = AccessRow & { ownerless: boolean }
 
 interface Parts {
@@ -111,16 +113,16 @@ export function openAccess({
       const channelId = isId(channel) ? channel : null
       if (credential.scheme === 'Thing') {
         const lookups = thingKeys.lookups(credential.secret)
-        const row = await ask(thingAccessSql, [channelId, ...lookups])
+        const row = await ask<ThingRow>(thingAccessSql, [channelId, ...lookups])
         if (row === undefined) return refuseUnknown('thing-key', lookups[0], address)
         if (!row.allowed) return { ...forbidden, publisher: row.id }
-        return { allowed: true, publisher: row.id, owner: row.owner, ...endOf(row) }
+        return grantOf(row)
       }
       if (credential.scheme === 'Certificate') {
         const [serial = '', fingerprint = ''] = credential.secret.split(':')
-        const row = await ask(certificateSql, [channelId, serial, certificates.authority, fingerprint])
+        const row = await ask<ThingRow>(certificateSql, [channelId, serial, certificates.authority, fingerprint])
         if (row === undefined) return refuseUnknown('certificate', Buffer.from(fingerprint), address)
-        return row.allowed ? { allowed: true, publisher: row.id, owner: row.owner, ...endOf(row) } : { ...forbidden, publisher: row.id }
+        return row.allowed ? grantOf(row) : { ...forbidden, publisher: row.id }
       }
       if (isApiKey(credential.secret)) {
         const lookup = apiKeys.lookup(credential.secret)
@@ -138,6 +140,10 @@ export function openAccess({
     },
     onChange: listener => accessChanges.onChange(listener),
   }
+}
+
+function grantOf(row: ThingRow): Access {
+  return { allowed: true, publisher: row.id, owner: row.owner, ...(row.bounded ? { isBounded: true } : {}), ...endOf(row) }
 }
 
 function endOf({ left_ms: leftMs }: AccessRow): { endsMs?: number } {

@@ -9,6 +9,7 @@ import { boundedRows } from '../requests/page.ts'
 
 export const auditActions = [
   ...(['user.register', 'user.update', 'user.change-password', 'user.reset-password', 'user.disable', 'user.enable'] as const),
+  ...(['user.bound', 'user.raise'] as const),
   ...(['key.issue', 'key.revoke', 'certificate.issue', 'certificate.renew', 'certificate.revoke'] as const),
   ...(['thing.create', 'thing.update', 'thing.delete', 'thing.rotate-key', 'thing.share', 'thing.unshare'] as const),
   ...(['channel.create', 'channel.update', 'channel.delete', 'connect', 'disconnect'] as const),

@@ -6,6 +6,7 @@ import { type EntityFilter, filteredRows, foldedName, type Metadata, type NewEnt
 import { type ChannelId, newChannelId, type ThingId, toChannelId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../requests/page.ts'
 import { inUse, type RequestedId, refuseUsed } from '../requests/requested-ids.ts'
+import { demandCapacity } from '../users/bounds.ts'
 import { outcomeOf, type Versions, type WriteOutcome } from '../versions.ts'
 import type { Caller, Writes } from '../writes.ts'
 
@@ -22,9 +23,11 @@ export interface Channels {
    * Creates all or none, and returns them in the order given.
    *
    * @param requested ids, at the index of their channel; the others are generated
-   * @throws HttpError `conflict` for an id that is in use, or was that of another user's channel
+   * @throws HttpError `conflict` for an id that is in use, or was that of another user's channel, and for more than the user may own
    */
   create(by: Caller, channels: readonly NewEntity[], requested?: readonly RequestedId[]): Promise<Channel[]>
+  /** @throws HttpError `conflict` if `create` refuses so many more */
+  demandCapacity(owner: UserId, more: number): Promise<void>
   find(owner: UserId, channel: ChannelId): Promise<{ readonly channel: Channel; readonly version: number } | undefined>
   /** For any owner. */
   exists(channel: ChannelId): Promise<boolean>
@@ -109,6 +112,7 @@ export function openChannels(database: Database, writes: Writes): Channels {
       const ids = rows.map(({ id }) => id)
       const isMade = writes(by, async write => {
         if (requested.length > 0 && (await write.query(othersDeletedSql, [ids, by.user])).length > 0) throw inUse()
+        await demandCapacity(write, by.user, 'channels', rows.length)
         await write.query(insertSql, [by.user, JSON.stringify(rows)])
         write.note('channel.create', ids)
         // Until now an administrator may have read what other producers sent under a given id.
@@ -117,6 +121,8 @@ export function openChannels(database: Database, writes: Writes): Channels {
       await isMade.catch(refuseUsed)
       return rows.map(({ id, name, metadata }) => (metadata === undefined ? { id, name } : { id, name, metadata }))
     },
+
+    demandCapacity: (owner, more) => demandCapacity(database, owner, 'channels', more),
 
     find,
 

@@ -111,8 +111,9 @@ function answerOf(access: Access): Answer {
     const { reason } = access
     return reason === 'limited' ? { allowed: false, reason, left_ms: Math.ceil(access.leftMs) } : { allowed: false, reason }
   }
-  const { publisher, owner, endsMs } = access
-  return { allowed: true, publisher, owner, ...(endsMs === undefined ? {} : { ends_in_ms: Math.floor(endsMs - Date.now()) }) }
+  const { publisher, owner, isBounded, endsMs } = access
+  const bounded = isBounded === undefined ? {} : { bounded: isBounded }
+  return { allowed: true, publisher, owner, ...bounded, ...(endsMs === undefined ? {} : { ends_in_ms: Math.floor(endsMs - Date.now()) }) }
 }
 
 /**

@@ -71,7 +71,7 @@ export const issueKeySchema = {
       },
       { title: 'IssuedApiKey', description: 'The key.' },
     ),
-    ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden'),
+    ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'conflict'),
   },
 }
 

@@ -4,6 +4,7 @@ import { hash, randomBytes } from 'node:crypto'
 import type { Database, SqlRow } from '../../database/database.ts'
 import { type ApiKeyId, newApiKeyId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../requests/page.ts'
+import { demandCapacity } from '../users/bounds.ts'
 import type { Caller, Write, Writes } from '../writes.ts'
 
 export interface ApiKey {
@@ -17,7 +18,10 @@ export interface ApiKey {
 }
 
 export interface ApiKeys {
-  /** @returns the key, and its value, which is returned only this once and not stored */
+  /**
+   * @returns the key, and its value, which is returned only this once and not stored
+   * @throws HttpError `conflict` for more keys than the user may own
+   */
   issue(by: Caller, name: string, endsMs: number | undefined): Promise<{ readonly key: ApiKey; readonly value: string }>
   /** The owner of the key; undefined for one that is unknown, expired, or of a disabled user. */
   verify(value: string): Promise<{ readonly owner: UserId } | undefined>
@@ -64,6 +68,7 @@ export function openApiKeys(database: Database, writes: Writes): ApiKeys {
       const value = prefix + randomBytes(secretBytes).toString('base64url')
       const id = newApiKeyId()
       const key = await writes(by, async write => {
+        await demandCapacity(write, by.user, 'api_keys', 1)
         const [row] = await write.query<KeyRow>(insertSql, [id, by.user, name, lookup(value), endsMs ?? null])
         write.note('key.issue', [id])
         return toApiKey(row!)

@@ -18,6 +18,8 @@ CREATE TABLE users (
   metadata jsonb,
   -- Set while the user may not sign in and their things may not publish or read.
   disabled_at timestamptz,
+  -- True for users who registered themselves, until an administrator lifts their bounds (users/bounds.ts).
+  bounded boolean NOT NULL DEFAULT false,
   created_at timestamptz NOT NULL DEFAULT now()
 );
 

@@ -39,8 +39,8 @@ export interface Mappings {
   /**
    * Creates what the layout says, or finds what was created for this external id; then without private keys.
    *
-   * @throws HttpError `conflict` if the owner has it with another key, `unavailable` while it is being created or the certificate authority does not
-   * answer; ExternalKeyTakenError if another owner has it with this key
+   * @throws HttpError `conflict` if the owner has it with another key, or may not own so many things and channels; `unavailable` while it is being
+   * created or the certificate authority does not answer; ExternalKeyTakenError if another owner has it with this key
    */
   make(by: Caller, request: MappingRequest): Promise<{ readonly mapping: Mapping; readonly isNew: boolean }>
   /** What `make` would create: nothing if the mapping exists. Throws like `make`. */
@@ -55,8 +55,8 @@ interface Parts {
   readonly layout: Layout
   readonly rows: MappingRows
   readonly writes: Writes
-  readonly things: Pick<Things, 'create' | 'findAll' | 'remove'>
-  readonly channels: Pick<Channels, 'create' | 'remove'>
+  readonly things: Pick<Things, 'create' | 'demandCapacity' | 'findAll' | 'remove'>
+  readonly channels: Pick<Channels, 'create' | 'demandCapacity' | 'remove'>
   readonly connections: Pick<Connections, 'connect'>
   readonly bootstrapConfigs: Pick<BootstrapConfigs, 'create' | 'demandFree'>
   readonly externalKeys: ExternalKeys
@@ -101,6 +101,8 @@ export function openMappings(parts: Parts): Mappings {
     }
     if (await rows.isTaken(request)) throw new ExternalKeyTakenError()
     if (isProvisioned) await bootstrapConfigs.demandFree(owner, request)
+    await channels.demandCapacity(owner, layout.channels.length)
+    await things.demandCapacity(owner, layout.things.length)
     return true
   }
 

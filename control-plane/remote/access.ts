@@ -94,10 +94,11 @@ export function openRemoteAccess({ outage, answerMsMax = 2_000, streamMsMax, ...
 
 function accessOf(answer: unknown, name: string): Access {
   if (Check(answerSchema, answer)) {
-    const { allowed, publisher, owner, ends_in_ms: endsInMs, left_ms: leftMs = 0, reason } = answer
+    const { allowed, publisher, owner, bounded, ends_in_ms: endsInMs, left_ms: leftMs = 0, reason } = answer
     if (!allowed && reason !== undefined) return reason === 'limited' ? { allowed, reason, leftMs } : { allowed, reason }
     if (allowed && publisher !== undefined && owner !== undefined) {
-      return { allowed, publisher, owner, ...(endsInMs === undefined ? {} : { endsMs: Date.now() + endsInMs }) }
+      const isBounded = bounded === undefined ? {} : { isBounded: bounded }
+      return { allowed, publisher, owner, ...isBounded, ...(endsInMs === undefined ? {} : { endsMs: Date.now() + endsInMs }) }
     }
   }
   throw new AccessUnavailableError(`${name} sent an invalid answer: run the same version on both sides`)

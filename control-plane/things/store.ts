@@ -10,6 +10,7 @@ import { type ChannelId, isId, newThingId, type ThingId, toThingId, type UserId 
 import { isDelivered, namedBy, type Policy, type PolicyStore, type Relation } from '../policies/policy-store.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../requests/page.ts'
 import { inUse, type RequestedId, refuseUsed } from '../requests/requested-ids.ts'
+import { demandCapacity } from '../users/bounds.ts'
 import { lockUsersSql } from '../users/store.ts'
 import { outcomeOf, type Unchanged, type Versions, type WriteOutcome } from '../versions.ts'
 import type { Actor, Caller, Write, Writes } from '../writes.ts'
@@ -33,9 +34,11 @@ export interface Things {
    * Creates all or none, and returns them in the order given. The creator owns them and gets read, write and delete on each (SPEC §5).
    *
    * @param requested ids and keys, at the index of their thing; the others are generated
-   * @throws HttpError `conflict` for an id or key that is in use
+   * @throws HttpError `conflict` for an id or key that is in use, and for more things than the user may own
    */
   create(by: Caller, things: readonly NewEntity[], requested?: readonly RequestedId[]): Promise<Thing[]>
+  /** @throws HttpError `conflict` if `create` refuses so many more */
+  demandCapacity(owner: UserId, more: number): Promise<void>
   find(thing: ThingId): Promise<{ readonly thing: Thing; readonly version: number } | undefined>
   /** The things that exist among these, in the order given. */
   findAll(things: readonly ThingId[]): Promise<Thing[]>
@@ -211,6 +214,7 @@ export function openThings({ database, policies, writes, thingKeys, certificates
       })
       const granted = created.flatMap(({ id }) => thingPolicies(id, [by.user], ['read', 'write', 'delete']))
       const isMade = writes(by, async write => {
+        await demandCapacity(write, by.user, 'things', rows.length)
         await write.query(insertSql, [by.user, JSON.stringify(rows)])
         const createdKeys = created.map(({ key }) => key)
         if (requested.length > 0) await refuseInUse(write, idsOf(created), createdKeys)
@@ -220,6 +224,8 @@ export function openThings({ database, policies, writes, thingKeys, certificates
       await isMade.catch(refuseUsed)
       return created
     },
+
+    demandCapacity: (owner, more) => demandCapacity(database, owner, 'things', more),
 
     async find(thing) {
       const [row] = await database.query<ThingRow & VersionRow>(findSql, [thing])

@@ -14,6 +14,7 @@ import { takeAnyType } from '../requests/any-type.ts'
 import { checkNewCredentials, checkNewPassword, normaliseEmail } from './credentials.ts'
 import type { Registrations } from './registrations.ts'
 import {
+  boundUserSchema,
   changePasswordSchema,
   createUserSchema,
   credentialsBytesMax,
@@ -37,12 +38,13 @@ interface Parts {
   readonly authorization: Authorization
   /** False closes self-registration, whatever the policies say. */
   readonly allowSelfRegister: boolean
+  readonly boundSelfRegistered: boolean
   readonly logger: Logger
 }
 
 export function userRoutes(
   app: HttpServer,
-  { users, signIn, passwordQueue, registrations, authentication, authorization, allowSelfRegister, logger }: Parts,
+  { users, signIn, passwordQueue, registrations, authentication, authorization, allowSelfRegister, boundSelfRegistered, logger }: Parts,
 ): void {
   const mayRegister = async (caller: UserId | '*'): Promise<boolean> =>
     allowSelfRegister && (await authorization.allows(caller, 'create', 'users'))
@@ -57,10 +59,11 @@ export function userRoutes(
     const address = clientAddressOf(request)
     if (!isAdministrator) await registrations.demand(address)
     const requester = { account: normaliseEmail(request.body.email), address: networkOf(address) }
+    const role = boundSelfRegistered && !isAdministrator ? 'bounded' : 'user'
     const user = await passwordQueue.run(requester, async () => {
       // Again, because others of the network may have registered while this one waited.
       if (!isAdministrator) await registrations.demand(address)
-      const registered = await users.register(actorOf(request), request.body, 'user')
+      const registered = await users.register(actorOf(request), request.body, role)
       if (!isAdministrator) await registrations.note(address)
       return registered
     })
@@ -149,6 +152,15 @@ export function userRoutes(
     if (id === caller) throw new HttpError('conflict', 'you cannot disable yourself: another administrator can')
     if (!(await users.setDisabled(changerOf(request), id, request.body.disabled))) throw await refusal(caller, id)
     logChange(request, id, request.body.disabled ? 'user disabled' : 'user enabled')
+    return reply.code(204).send()
+  })
+
+  app.put('/users/:user/bounded', { schema: boundUserSchema, onRequest: required }, async (request, reply) => {
+    const id = toUserId(request.params.user)
+    const caller = callerOf(request)
+    await authorization.demand(caller, 'member', 'authorities')
+    if (!(await users.setBounded(changerOf(request), id, request.body.bounded))) throw await refusal(caller, id)
+    logChange(request, id, request.body.bounded ? 'bounds of a user set' : 'bounds of a user lifted')
     return reply.code(204).send()
   })
 }

@@ -51,7 +51,12 @@ export const createUserSchema = {
 
 const id = idSchema('user', "The user's id.")
 const userSchema = Type.Object(
-  { id, email: Type.String({ examples: ['user@example.com'] }), metadata: Type.Optional(metadataSchema) },
+  {
+    id,
+    email: Type.String({ examples: ['user@example.com'] }),
+    metadata: Type.Optional(metadataSchema),
+    bounded: Type.Optional(Type.Boolean({ description: 'True for a user with bounds; absent without.', examples: [true] })),
+  },
   { title: 'User', description: 'The user; without metadata if none was given.' },
 )
 const needsToken = { tags: ['users'], security: tokenRequired }
@@ -149,4 +154,15 @@ export const disableUserSchema = {
   params,
   body: Type.Object({ disabled: Type.Boolean({ examples: [true] }) }, { title: 'UserState' }),
   response: { 204: emptyAnswer('The user is disabled or enabled.'), ...errorAnswers(...bodyCodes, ...userCodes, 'conflict') },
+}
+
+export const boundUserSchema = {
+  ...needsToken,
+  operationId: 'boundUser',
+  summary: 'Lift the bounds of a user, or set them',
+  description:
+    'Only for the administrator. Users who registered themselves have bounds: of things, channels and API keys, and of the bytes and formats that their things publish.',
+  params,
+  body: Type.Object({ bounded: Type.Boolean({ examples: [false] }) }, { title: 'UserBounds' }),
+  response: { 204: emptyAnswer('The user has bounds, or none.'), ...errorAnswers(...bodyCodes, ...userCodes) },
 }

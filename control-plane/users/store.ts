@@ -25,9 +25,10 @@ export interface Users {
    * Adds a user, a member of `users` (SPEC §5, predefined policy 2) and, as administrator, of `authorities`. The credentials
    * have passed `checkNewCredentials`.
    *
+   * @param role `bounded`: a user whose things, channels, API keys and messages have bounds
    * @throws HttpError `conflict` when the email is taken
    */
-  register(by: Actor, user: Credentials & { readonly metadata?: Metadata }, role: 'user' | 'administrator'): Promise<UserId>
+  register(by: Actor, user: Credentials & { readonly metadata?: Metadata }, role: 'bounded' | 'user' | 'administrator'): Promise<UserId>
   /** The user with this email and password. An unknown email takes as long as a wrong password. */
   recognise(credentials: Credentials): Promise<RecognisedUser | undefined>
   /** The user with this email, unless it is disabled. */
@@ -51,6 +52,8 @@ export interface Users {
    * @throws HttpError `conflict` if no administrator who can sign in would remain
    */
   setDisabled(by: Actor, user: UserId, isDisabled: boolean): Promise<boolean>
+  /** Gives a user bounds, or lifts them; what they own beyond these stays. @returns false if there is no such user */
+  setBounded(by: Actor, user: UserId, isBounded: boolean): Promise<boolean>
 }
 
 export interface PasswordChangeOptions {
@@ -65,6 +68,8 @@ export interface User {
   readonly email: string
   /** Absent if none was given. */
   readonly metadata?: Metadata
+  /** Absent for a user without bounds. */
+  readonly bounded?: boolean
 }
 
 export interface UserFilter {
@@ -86,17 +91,19 @@ interface Parts {
 export const lockUsersSql = `
   SELECT id FROM control_plane.users WHERE id = ANY($1::uuid[]) AND ${isDelivered('users.id')} ORDER BY id FOR KEY SHARE`
 
+const insertSql = 'INSERT INTO control_plane.users (id, email, password_hash, metadata, bounded) VALUES ($1, $2, $3, $4::jsonb, $5)'
+
 const listSql = `
-  SELECT email COLLATE "C" AS ordinal, id, email, email AS name, metadata FROM control_plane.users
+  SELECT email COLLATE "C" AS ordinal, id, email, email AS name, metadata, bounded FROM control_plane.users
   WHERE ($1::text IS NULL OR strpos(email, $1) > 0) AND ($2::jsonb IS NULL OR metadata @> $2)
     AND ${isDelivered('users.id')}`
 
-type UserRow = SqlRow & { id: UserId; email: string; metadata: string | null }
+type UserRow = SqlRow & { id: UserId; email: string; metadata: string | null; bounded: boolean }
 
 type NamedRow = SqlRow & { id: UserId; password_hash: string; token_version: number; disabled: boolean }
 
 export function openUsers({ database, policies, writes, passwords, versions }: Parts): Users {
-  /** Runs a change that ends the user's tokens and grants. */
+  /** Runs a change that may end the user's tokens and grants. */
   async function endAccess(by: Actor, user: UserId, action: AuditAction, work: (write: Write) => Promise<SqlRow[]>): Promise<boolean> {
     const isDone = await writes(by, async write => {
       if ((await work(write)).length === 0) return false
@@ -124,12 +131,8 @@ export function openUsers({ database, policies, writes, passwords, versions }: P
       const user = newUserId()
       try {
         await writes(by, async write => {
-          await write.query('INSERT INTO control_plane.users (id, email, password_hash, metadata) VALUES ($1, $2, $3, $4::jsonb)', [
-            user,
-            normaliseEmail(email),
-            hash,
-            metadata === undefined ? null : JSON.stringify(metadata),
-          ])
+          const metadataText = metadata === undefined ? null : JSON.stringify(metadata)
+          await write.query(insertSql, [user, normaliseEmail(email), hash, metadataText, role === 'bounded'])
           const objects = role === 'administrator' ? (['users', 'authorities'] as const) : (['users'] as const)
           const granted = objects.map(object => ({ subject: user, relation: 'member', object }) as const)
           await write.policies.add(granted, [user])
@@ -169,7 +172,7 @@ export function openUsers({ database, policies, writes, passwords, versions }: P
     tokenVersion: user => versions.of(user),
 
     async find(user) {
-      const [row] = await database.query<UserRow>('SELECT id, email, metadata FROM control_plane.users WHERE id = $1', [user])
+      const [row] = await database.query<UserRow>('SELECT id, email, metadata, bounded FROM control_plane.users WHERE id = $1', [user])
       return row === undefined ? undefined : toUser(row)
     },
 
@@ -198,6 +201,12 @@ export function openUsers({ database, policies, writes, passwords, versions }: P
         return write.query(sql, [user, isDisabled, by.user ?? null])
       })
     },
+
+    setBounded(by, user, isBounded) {
+      const sql = 'UPDATE control_plane.users SET bounded = $2 WHERE id = $1 RETURNING id'
+      // Grants say whether the owner of a thing has bounds.
+      return endAccess(by, user, isBounded ? 'user.bound' : 'user.raise', write => write.query(sql, [user, isBounded]))
+    },
   }
 }
 
@@ -205,6 +214,7 @@ function recognised(row: NamedRow | undefined): RecognisedUser | undefined {
   return row === undefined || row.disabled ? undefined : { user: row.id, tokenVersion: row.token_version }
 }
 
-function toUser({ id, email, metadata }: UserRow): User {
-  return metadata === null ? { id, email } : { id, email, metadata: parseJsonText(metadata) as Metadata }
+function toUser({ id, email, metadata, bounded }: UserRow): User {
+  const metadataField = metadata === null ? {} : { metadata: parseJsonText(metadata) as Metadata }
+  return { id, email, ...metadataField, ...(bounded ? { bounded } : {}) }
 }

@@ -26,7 +26,7 @@ export interface Quotas {
 export type QuotaOptions = Pick<IngestOptions, 'thingMessagesPerMinute' | 'channelMessagesPerMinute'>
 
 const minuteMs = 60_000
-/** For things, and as many for channels: about 20 MB each. */
+/** For things, and as many for channels and for owners with bounds: about 20 MB each. */
 const bucketsMax = 100_000
 
 /**
@@ -70,16 +70,17 @@ export function openQuotas(
   }
 }
 
-/** At `atMs`, `left` more messages fitted. */
+/** At `atMs`, `left` more messages or bytes fitted. */
 interface Bucket {
   left: number
   atMs: number
 }
 
-interface Buckets {
-  /** Milliseconds until a message fits; 0 if one fits now. */
-  waitMs(key: string, now: number): number
-  add(key: string, messages: 1 | -1, now: number): void
+export interface Buckets {
+  /** Milliseconds until so many fit, by default one message; 0 if they fit now. No more than those of a minute ever do. */
+  waitMs(key: string, now: number, amount?: number): number
+  /** @param amount negative for those that are used, after `waitMs` said that they fit */
+  add(key: string, amount: number, now: number): void
 }
 
 const unlimited: Buckets = { waitMs: () => 0, add: () => undefined }
@@ -89,7 +90,7 @@ const unlimited: Buckets = { waitMs: () => 0, add: () => undefined }
  * one. If more than `bucketsMax` are used within a minute, the older generation is dropped early, and its things may publish a minute's worth immediately:
  * the quota then becomes looser, never stricter.
  */
-function openBuckets(perMinute: number): Buckets {
+export function openBuckets(perMinute: number): Buckets {
   if (perMinute === 0) return unlimited
   let young = new Map<string, Bucket>()
   let old = new Map<string, Bucket>()
@@ -101,12 +102,12 @@ function openBuckets(perMinute: number): Buckets {
   }
 
   return {
-    waitMs(key, now) {
+    waitMs(key, now, amount = 1) {
       const left = leftOf(key, now)
-      return left >= 1 ? 0 : ((1 - left) * minuteMs) / perMinute
+      return left >= amount ? 0 : ((amount - left) * minuteMs) / perMinute
     },
-    add(key, messages, now) {
-      const left = Math.min(perMinute, leftOf(key, now) + messages)
+    add(key, amount, now) {
+      const left = Math.min(perMinute, leftOf(key, now) + amount)
       if (now - youngSinceMs >= minuteMs || young.size >= bucketsMax / 2) {
         old = young
         young = new Map()

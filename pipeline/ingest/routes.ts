@@ -1,8 +1,8 @@
 // The HTTP route for publishing: POST /channels/<channel>/messages[/<subtopic…>]. It answers when the message is in the log.
 //
-// Errors take precedence in this order: credentials (401), the format of the request (400, 413, 415; with `Prefer: handling=strict` also that of the payload),
-// rights (403). Key and rights are checked before the body is read, so that unknown clients cannot make the platform read one; a thing without quota gets 429
-// then, too.
+// Errors take precedence in this order: credentials (401), the format of the request (400, 413, 415; with `Prefer: handling=strict`, and for a thing whose
+// owner has bounds, also that of the payload), rights (403). Key and rights are checked before the body is read, so that unknown clients cannot make the
+// platform read one; a thing without quota gets 429 then, too.
 
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import { type AccessControl, limitedError, noChannel, parseChannel, parseCredential } from '../../control-plane/client.ts'
@@ -19,6 +19,7 @@ import { type MediaType, mediaTypeOf, mediaTypes } from './content-type.ts'
 import { publishFailure, refusalCode } from './failure.ts'
 import type { IngestMetrics } from './metrics.ts'
 import type { IngestOptions } from './options.ts'
+import { type OwnerBounds, openOwnerBounds } from './owner-bounds.ts'
 import { openQuotas, type Quotas } from './quotas.ts'
 import { openReceiptClock } from './receipt-clock.ts'
 import { publishSchema, publishUnderSchema } from './schema.ts'
@@ -36,6 +37,8 @@ export interface IngestParts {
   readonly decoder?: Decoder
   /** By default those of the options. */
   readonly quotas?: Quotas | undefined
+  /** For things whose owner has bounds. */
+  readonly bounds?: OwnerBounds | undefined
   readonly arrivals?: ArrivalListener
 }
 
@@ -46,6 +49,8 @@ interface Publish {
   readonly contentType: MediaType
   /** null: the thing is not connected to the channel; that is answered after the body's format was checked. */
   readonly publisher: string | null
+  /** The owner of the thing, if they registered themselves and have bounds. */
+  readonly boundedOwner: string | undefined
 }
 
 const publishKey = 'publish'
@@ -61,6 +66,7 @@ export function ingestRoutes({
   options,
   decoder = openDefaultDecoder(options.payloadBytesMax),
   quotas = openQuotas(options),
+  bounds = openOwnerBounds(),
   arrivals,
 }: IngestParts): FastifyPluginAsync {
   const receiptUs = openReceiptClock()
@@ -70,7 +76,7 @@ export function ingestRoutes({
     const { channel: channelText, '*': path = '' } = request.params as { channel: string; '*'?: string }
     // An invalid id is rejected by the route's schema, after authentication.
     const channel = parseChannel(channelText) ?? noChannel
-    const { thing, mayPublish } = await authenticate(access, certificates, request, channel)
+    const { thing, mayPublish, boundedOwner } = await authenticate(access, certificates, request, channel)
     request.setDecorator<string | null>(thingKey, thing ?? null)
     const publisher = mayPublish ? thing! : null
     const contentType = readContentType(request)
@@ -78,7 +84,8 @@ export function ingestRoutes({
     if (contentType === 'application/json') checkFormat(subtopic)
     // Not counted yet: the body may still be invalid, and a rejected message must not count.
     if (publisher !== null) quotas?.check(channel, publisher)
-    request.setDecorator<Publish>(publishKey, { channel, subtopic, contentType, publisher })
+    if (boundedOwner !== undefined) bounds.check(boundedOwner)
+    request.setDecorator<Publish>(publishKey, { channel, subtopic, contentType, publisher, boundedOwner })
   }
 
   async function publish(request: FastifyRequest, reply: FastifyReply): Promise<{ id: string }> {
@@ -87,18 +94,20 @@ export function ingestRoutes({
     if (payload.length === 0) {
       throw new HttpError('malformed_request', 'the body is empty: send a SenML pack or a JSON document')
     }
-    const { channel, subtopic, contentType, publisher } = request.getDecorator<Publish>(publishKey)
+    const { channel, subtopic, contentType, publisher, boundedOwner } = request.getDecorator<Publish>(publishKey)
     // A writer reads an object as JSON, also if it is labelled as SenML.
     if (contentType === 'application/senml+json' && hasObjectRoot(payload)) checkFormat(subtopic)
     const message = { channel, subtopic, publisher: publisher ?? '', protocol: 'http', contentType, createdUs, createdRestNs: 0, payload }
     const { prefer } = request.headers
-    if (prefer !== undefined && isStrict(String(prefer))) {
-      reply.header('preference-applied', 'handling=strict')
-      checkDecodable(decoder, message)
-    }
+    const prefersStrict = prefer !== undefined && isStrict(String(prefer))
+    if (prefersStrict) reply.header('preference-applied', 'handling=strict')
+    // Of a bounded owner too: dead letters stay, so those of one user could fill their file, and then the writer waits.
+    const decoded = prefersStrict || boundedOwner !== undefined ? checkDecodable(decoder, message) : undefined
     if (publisher === null) throw new HttpError('forbidden')
     quotas?.take(channel, publisher)
+    let giveBackBytes: (() => void) | undefined
     try {
+      if (boundedOwner !== undefined) giveBackBytes = bounds.take(boundedOwner, payload.length, decoded!)
       const [position] = await log.append([message])
       metrics.accepted(payload.length)
       const id = `${logLabel()}-${position!.partition}-${position!.offset}`
@@ -106,6 +115,7 @@ export function ingestRoutes({
       return { id }
     } catch (error) {
       quotas?.giveBack(channel, publisher)
+      giveBackBytes?.()
       throw error
     }
   }
@@ -155,7 +165,7 @@ const unknown = {
 }
 
 /**
- * @returns the thing of the key or certificate, if the access control says it, and whether it may publish on the channel
+ * @returns the thing of the key or certificate, if the access control says it, whether it may publish on the channel, and its owner if they have bounds
  * @throws HttpError `unauthenticated`; `too_many_requests` for an unknown key that was used too often
  * @throws AccessUnavailableError
  */
@@ -164,7 +174,7 @@ async function authenticate(
   certificates: Certificates,
   request: FastifyRequest,
   channel: string,
-): Promise<{ thing: string | undefined; mayPublish: boolean }> {
+): Promise<{ thing: string | undefined; mayPublish: boolean; boundedOwner?: string | undefined }> {
   const { authorization } = request.headers
   const credential = authorization === undefined ? certificates.credentialOf(request) : parseCredential(authorization)
   if (credential === undefined || credential.scheme === 'Bearer') {
@@ -172,7 +182,10 @@ async function authenticate(
   }
   const answer = await access.authorize({ credential, channel, action: 'publish', address: clientAddressOf(request) })
   if (authorization === undefined && (answer.allowed || answer.reason === 'forbidden')) certificates.noteGood(request)
-  if (answer.allowed) return { thing: answer.publisher ?? undefined, mayPublish: answer.publisher !== null }
+  if (answer.allowed) {
+    const boundedOwner = answer.isBounded === true ? answer.owner : undefined
+    return { thing: answer.publisher ?? undefined, mayPublish: answer.publisher !== null, boundedOwner }
+  }
   if (answer.reason === 'limited') throw limitedError(answer, credential.scheme)
   if (answer.reason === 'unauthenticated') throw new HttpError('unauthenticated', unknown[credential.scheme])
   return { thing: answer.publisher, mayPublish: false }

@@ -67,7 +67,7 @@ const described = {
   response: { 202: accepted, ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden') },
 }
 const strict =
-  'With `Prefer: handling=strict` the payload is decoded first; one that would become a dead letter gets 400 with the rule that it violates.'
+  'With `Prefer: handling=strict`, and for a thing of a user with bounds, the payload is decoded first; one that would become a dead letter gets 400 with the rule that it violates.'
 const certificate = 'If enabled by `ingest.client_certificates`, a client certificate of the thing can be used instead of its key.'
 
 export const publishSchema = {

@@ -1,4 +1,4 @@
-// `Prefer: handling=strict` on a publish (RFC 7240 §4.4): the payload is decoded before the message is appended.
+// `Prefer: handling=strict` on a publish (RFC 7240 §4.4): the payload is decoded before the message is appended. That of a bounded owner always is.
 
 import { HttpError } from '../../http/errors.ts'
 import { logPartition } from '../../transformers/log-partition.ts'
@@ -46,11 +46,25 @@ export function openDefaultDecoder(payloadBytes: number): Decoder {
   })
 }
 
+/** What a message becomes in the store. */
+export interface Decoded {
+  readonly rows: number
+  /** The format of its JSON documents; undefined for SenML, and if there are no rows. */
+  readonly format: string | undefined
+}
+
+/** Of the batch for one message, which grows. */
+const initialRows = 16
+
 /** @throws HttpError `undecodable` for a message that would become a dead letter, with its rule, record and hint */
-export function checkDecodable(decoder: Decoder, message: OutgoingMessage): void {
+export function checkDecodable(decoder: Decoder, message: OutgoingMessage): Decoded {
   const raw: RawMessage = { ...emptyMessage(), offset: 0, ...message }
-  const rejection = decoder.decode(raw, logPartition(0, 0), new RecordBatch())
-  if (rejection === undefined) return
+  const batch = new RecordBatch(initialRows)
+  const rejection = decoder.decode(raw, logPartition(0, 0), batch)
+  if (rejection === undefined) {
+    const { documents, rowCount } = batch
+    return { rows: rowCount, format: documents.length > 0 ? documents.format[0] : undefined }
+  }
   const { rule, record, reason, hint } = rejection
   const detail = `${reason} (rule ${rule})${hint === '' ? '' : `: ${hint}`}`
   const pointer = record === undefined ? '/body' : `/body/${record}`

@@ -7,7 +7,7 @@ import { ownCertificates } from './certificates/certificates-options.ts'
 import { describeOnDatabases, masterKey, ownPolicies, recordingLogger } from './platform.ts'
 
 const options = {
-  users: { allowSelfRegister: true, registrationsPerHour: 0 },
+  users: { allowSelfRegister: true, registrationsPerHour: 0, boundSelfRegistered: false },
   tokens: { lifetimeSeconds: 3600 },
   audit: { retentionDays: 365 },
   policies: ownPolicies,

@@ -9,7 +9,7 @@ const schema = Type.Object({ users: usersOptions, tokens: tokensOptions })
 
 test('self-registration is open by default and a token is valid for ten hours', () => {
   expect(loadOptions(schema, { environment: {} })).toEqual({
-    users: { allowSelfRegister: true, registrationsPerHour: 60 },
+    users: { allowSelfRegister: true, registrationsPerHour: 60, boundSelfRegistered: true },
     tokens: { lifetimeSeconds: 36_000 },
   })
 })

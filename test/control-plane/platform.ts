@@ -128,6 +128,7 @@ export async function openPlatform(
   {
     allowSelfRegister = true,
     registrationsPerHour = 0,
+    boundSelfRegistered = false,
     policies = ownPolicies,
     compatibility = 'none',
     certificates = ownCertificates,
@@ -138,6 +139,7 @@ export async function openPlatform(
   }: {
     allowSelfRegister?: boolean
     registrationsPerHour?: number
+    boundSelfRegistered?: boolean
     policies?: ControlPlaneOptions['policies']
     compatibility?: Compatibility
     certificates?: CertificatesOptions
@@ -150,7 +152,7 @@ export async function openPlatform(
     database,
     masterKeys,
     options: {
-      users: { allowSelfRegister, registrationsPerHour },
+      users: { allowSelfRegister, registrationsPerHour, boundSelfRegistered },
       tokens: { lifetimeSeconds: 3600 },
       audit: { retentionDays: 365 },
       policies,

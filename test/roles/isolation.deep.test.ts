@@ -19,6 +19,7 @@ describeWithPostgres('an api', postgres => {
       const databaseUrl = await postgres.createDatabase()
       const api = await startApi(databaseUrl, {
         SVC_LOGGING_LEVEL: 'trace',
+        SVC_USERS_BOUND_SELF_REGISTERED: 'false',
         SVC_POLICIES_STORE: 'openfga',
         SVC_POLICIES_OPENFGA_URL: openfga.url,
         SVC_POLICIES_OPENFGA_KEY: openfga.key,

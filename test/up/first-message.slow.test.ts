@@ -4,8 +4,14 @@ import { readdir, readFile, rename, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { inDepth } from '../depth.ts'
-import { call, expectStatus, makeSite, publish, readUntil } from './operator.ts'
+import { type Answer, call, expectStatus, makeSite, publish, readUntil } from './operator.ts'
 import { disposableFolder, spawnPlatform, startedFolder, startPlatform } from './platform.ts'
+
+/** As a user who registered themselves sees it. */
+async function ownProfile(url: string): Promise<Answer['json']> {
+  const { owner } = await makeSite(url)
+  return (await expectStatus(call(url, 'GET', '/users/profile', { authorization: owner }), 200)).json
+}
 
 test('a record published over HTTP is returned by the reader, resolved', async () => {
   await using folder = await startedFolder()
@@ -69,18 +75,20 @@ test('the first start creates an administrator whose password is in no output, a
   expect(platform.printed()).not.toContain(password)
   expect(platform.printed()).not.toContain('/#/sign-in')
   expect(platform.printed()).not.toContain('other machines')
+  expect(await ownProfile(platform.url)).not.toHaveProperty('bounded')
   expect(platform.printed()).toContain(`npm run demo -- --url ${platform.url}`)
   expect(platform.printed()).toContain(`${platform.url}/docs`)
   await expectStatus(call(platform.url, 'POST', '/tokens', { body: { email: 'chief@sluice.example', password } }), 201)
   expect(await platform.stop()).toBe(0)
 })
 
-test('on an address that other machines reach, a start says in one line what is open', async () => {
+test('on an address that other machines reach, a start says in one line what is open, and users who register themselves have bounds', async () => {
   await using folder = await startedFolder()
   const platform = await startPlatform({ data: folder.path, arguments: ['--host', '0.0.0.0'] })
   expect(platform.printed()).toMatch(
     /^other machines reach this address: .*, and register as users \(SVC_USERS_ALLOW_SELF_REGISTER=false closes that\)$/m,
   )
+  expect(await ownProfile(platform.url)).toMatchObject({ bounded: true })
   expect(await platform.stop()).toBe(0)
 })
 

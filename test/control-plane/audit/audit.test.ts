@@ -98,6 +98,8 @@ describePlatform('audit', platform => {
     await rule('PUT', '/policies', policy)
     await rule('PUT', `/users/${made}/disabled`, { disabled: true })
     await rule('PUT', `/users/${made}/disabled`, { disabled: false })
+    await rule('PUT', `/users/${made}/bounded`, { bounded: true })
+    await rule('PUT', `/users/${made}/bounded`, { bounded: false })
     await rule('PUT', `/users/${made}/password`, { password: 'another horse battery' })
 
     const { total, entries } = await read(`from=${began}&limit=100`)
@@ -155,6 +157,8 @@ describePlatform('audit', platform => {
       byAdministrator('policy.remove', ['users', made], ['create']),
       byAdministrator('user.disable', [made]),
       byAdministrator('user.enable', [made]),
+      byAdministrator('user.bound', [made]),
+      byAdministrator('user.raise', [made]),
       byAdministrator('user.reset-password', [made]),
     ]
     expect(total).toBe(wanted.length)

@@ -94,7 +94,7 @@ describeOnDatabases('certificates by options', database => {
       const scrape = async (): Promise<string> => {
         const registry = new Registry()
         const options = {
-          users: { allowSelfRegister: true, registrationsPerHour: 0 },
+          users: { allowSelfRegister: true, registrationsPerHour: 0, boundSelfRegistered: false },
           tokens: { lifetimeSeconds: 60 },
           audit: { retentionDays: 1 },
           policies: ownPolicies,

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest'
 import { describeWithPostgres } from '../../servers/postgres.ts'
-import { call, makeSite } from '../../up/operator.ts'
+import { call, expectStatus, makeSite } from '../../up/operator.ts'
 import { absentId } from '../platform.ts'
 import { credentialOf, openInstance, token } from './instance.ts'
 
@@ -18,6 +18,9 @@ describeWithPostgres('authorize', postgres => {
       (await call(internalUrl, 'POST', path, { authorization, body: { ...credentialOf(of), channel: on, action } })).json
     const user = JSON.parse(Buffer.from(owner.split('.')[1]!, 'base64url').toString()).sub as string
     expect(await ask(device, 'publish')).toEqual({ allowed: true, publisher: thing, owner: user })
+    const bound = { authorization: await platform.administrator(), body: { bounded: true } }
+    await expectStatus(call(platform.url, 'PUT', `/users/${user}/bounded`, bound), 204)
+    expect(await ask(device, 'publish')).toEqual({ allowed: true, publisher: thing, owner: user, bounded: true })
     expect(await ask(device, 'publish', absentId)).toEqual({ allowed: false, reason: 'forbidden' })
     expect(await ask('Thing x', 'publish')).toEqual({ allowed: false, reason: 'unauthenticated' })
     expect(await ask(owner, 'publish')).toEqual({ allowed: false, reason: 'forbidden' })

@@ -115,6 +115,16 @@ export const userRows: readonly Row[] = [
   },
   {
     ...route,
+    route: 'PUT /users/{user}/bounded',
+    allowed: isAdministrator,
+    status: 204,
+    changes: 'more',
+    // Each of the two changes what the other one set.
+    request: ({ world, caller }) => ({ parameters: { user: world.bystander.id }, body: { bounded: caller === 'administrator' } }),
+    answer: () => '',
+  },
+  {
+    ...route,
     route: 'POST /keys',
     // No API key.
     allowed: users,

@@ -29,7 +29,7 @@ const plane = await openControlPlane({
   database: steps.database,
   masterKeys: [masterKey],
   options: {
-    users: { allowSelfRegister: true, registrationsPerHour: 0 },
+    users: { allowSelfRegister: true, registrationsPerHour: 0, boundSelfRegistered: false },
     tokens,
     audit: { retentionDays: 365 },
     policies: { store: 'relational' },

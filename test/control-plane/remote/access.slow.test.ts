@@ -51,10 +51,16 @@ describeWithPostgres('remote access', postgres => {
     const site = await makeSite(instance.platform.url)
     const { access } = openRemote(`${instance.internalUrl}/`)
     const { plane } = instance.platform
+    const administrator = await instance.platform.administrator()
+    const bounded = await makeSite(instance.platform.url)
+    const { json } = await call(instance.platform.url, 'GET', '/users/profile', { authorization: bounded.owner })
+    const bound = { authorization: administrator, body: { bounded: true } }
+    await expectStatus(call(instance.platform.url, 'PUT', `/users/${String(json!['id'])}/bounded`, bound), 204)
     for (const credential of [
       site.device,
+      bounded.device,
       site.owner,
-      await instance.platform.administrator(),
+      administrator,
       'Thing x',
       'Bearer x',
       `Thing ${'é'.repeat(8_000)}`,
@@ -62,6 +68,7 @@ describeWithPostgres('remote access', postgres => {
       for (const channel of [
         site.channel,
         site.channel.toUpperCase(),
+        bounded.channel,
         absentId,
         'x',
         'a/ä. b\n',

@@ -58,6 +58,7 @@ describePlatform('users', platform => {
     ['GET', ''],
     ['PUT', '/password', { password: 'another horse battery' }],
     ['PUT', '/disabled', { disabled: true }],
+    ['PUT', '/bounded', { bounded: false }],
   ])(
     '%s /users/<id>%s is for the administrator, and an absent user looks like another user to everyone else',
     async (method, suffix, body) => {

@@ -1,10 +1,13 @@
-// Who may register when self-registration is closed, by option or by policy (SPEC §5), and how often.
+// Who may register when self-registration is closed, by option or by policy (SPEC §5), how often, and what users who registered themselves may own.
 
-import { afterEach, expect, test } from 'vitest'
+import { afterEach, expect, onTestFinished, test } from 'vitest'
 import { openRelationalPolicies } from '../../../control-plane/policies/relational.ts'
 import type { Answer } from '../../up/operator.ts'
 import { call } from '../../up/operator.ts'
+import { startVaultStandIn } from '../certificates/authorities/vault-stand-in.ts'
 import { administrator, describeOnDatabases, openPlatform, type Platform } from '../platform.ts'
+import { fullLayout } from '../provisioning/steps.ts'
+import { certificatesOf } from '../provisioning/vault.ts'
 
 let serial = 0
 
@@ -58,6 +61,68 @@ describeOnDatabases('self-registration', database => {
     const later = await openPlatform(database(), { registrationsPerHour: 3 })
     expect((await register(undefined, { url: later.url, address: address(4) })).status).toBe(201)
     await Promise.all([other.close(), later.close()])
+  })
+
+  /** A user who registered themselves. */
+  async function strange(): Promise<{ path: string; email: string; token: string }> {
+    const credentials = { email: `strange-${serial++}@sluice.example`, password: 'correct horse battery' }
+    const { headers } = await call(platform.url, 'POST', '/users', { body: credentials })
+    return { path: headers.get('location')!, email: credentials.email, token: await platform.signIn(credentials) }
+  }
+
+  const named = (count: number): object[] => Array.from({ length: count }, () => ({ name: 'x' }))
+
+  test('a user who registered themselves owns a bounded number of things, channels and API keys, until an administrator lifts that', async () => {
+    platform = await openPlatform(database(), { boundSelfRegistered: true })
+    const { url, plane } = platform
+    const { path, email, token } = await strange()
+    const byAdministrator = await platform.administrator()
+    const refusal = new RegExp(`at most \\d+ (things|channels|API keys), .*PUT ${path}/bounded`)
+    const create = async (route: string, body: object = { name: 'x' }, authorization = token): Promise<number> => {
+      const { status, text } = await call(url, 'POST', route, { authorization, body })
+      if (status === 409) expect(text).toMatch(refusal)
+      return status
+    }
+    expect([await create('/things/bulk', named(999)), await create('/things/bulk', named(2))]).toEqual([201, 409])
+    expect([await create('/things'), await create('/things')]).toEqual([201, 409])
+    expect([await create('/channels/bulk', named(101)), await create('/channels/bulk', named(100))]).toEqual([409, 201])
+    expect(await create('/channels')).toBe(409)
+    for (let nth = 0; nth < 100; nth++) expect(await create('/keys')).toBe(201)
+    expect(await create('/keys')).toBe(409)
+    const device = { external_id: `bounded-${serial++}`, external_key: 'a secret external key' }
+    expect([await create('/mapping', device), await create('/mapping?dry_run=true', device)]).toEqual([409, 409])
+    const other = await platform.user()
+    expect([await create('/things/bulk', named(1_000), other.token), await create('/things', undefined, other.token)]).toEqual([201, 201])
+
+    const view = async () => (await call(url, 'GET', path, { authorization: byAdministrator })).json
+    const setBounded = async (bounded: boolean, authorization = byAdministrator): Promise<number> =>
+      (await call(url, 'PUT', `${path}/bounded`, { authorization, body: { bounded } })).status
+    expect(await view()).toMatchObject({ email, bounded: true })
+    expect([await setBounded(false, token), await setBounded(false, other.token)]).toEqual([403, 403])
+    const ended: unknown[] = []
+    const forget = plane.access.onChange(change => ended.push(change))
+    expect(await setBounded(false)).toBe(204)
+    forget()
+    expect(ended).toEqual([{ kind: 'user', user: path.replace('/users/', '') }])
+    expect(await view()).not.toHaveProperty('bounded')
+    for (const route of ['/things', '/channels', '/keys']) expect(await create(route)).toBe(201)
+    expect(await create('/mapping', device)).toBe(201)
+    expect([await setBounded(true), await create('/keys')]).toEqual([204, 409])
+  })
+
+  test('a mapping with certificates meets the bounds before anything is signed', async () => {
+    const vault = await startVaultStandIn()
+    onTestFinished(() => vault.stop())
+    const provisioning = { layout: fullLayout, externalKeyBytesMin: 8 }
+    platform = await openPlatform(database(), { boundSelfRegistered: true, provisioning, certificates: certificatesOf(vault) })
+    const { token: authorization } = await strange()
+    const ask = async (route: string, body: object): Promise<number> =>
+      (await call(platform.url, 'POST', route, { authorization, body })).status
+    const map = (): Promise<number> => ask('/mapping', { external_id: `signed-${serial++}`, external_key: 'a secret external key' })
+    expect([await ask('/things/bulk', named(997)), await map()]).toEqual([201, 201])
+    // An authority that is asked now makes it a 503.
+    vault.behaves('sealed')
+    expect(await map()).toBe(409)
   })
 
   test('closed by removing the policy, it stays closed over the next start', async () => {

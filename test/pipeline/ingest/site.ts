@@ -12,6 +12,7 @@ import { createServer } from '../../../http/server.ts'
 import { type EmbeddedLog, openEmbeddedLog } from '../../../pipeline/embedded-log/log.ts'
 import type { ArrivalListener } from '../../../pipeline/ingest/arrivals.ts'
 import { openIngestMetrics } from '../../../pipeline/ingest/metrics.ts'
+import type { OwnerBounds } from '../../../pipeline/ingest/owner-bounds.ts'
 import type { Quotas } from '../../../pipeline/ingest/quotas.ts'
 import { ingestRoutes } from '../../../pipeline/ingest/routes.ts'
 
@@ -28,9 +29,10 @@ export const limitedKey: string = randomUUID()
 export const unlimited = { thingMessagesPerMinute: 0, channelMessagesPerMinute: 0, clientCertificates: 'none' } as const
 
 /** Knows two keys and one connection. */
-export function openKeys(): AccessControl & { requests: AccessRequest[]; fail?: Error } {
+export function openKeys(): AccessControl & { requests: AccessRequest[]; fail?: Error; isBounded: boolean } {
   return {
     requests: [],
+    isBounded: false,
     async authorize(request) {
       this.requests.push(request)
       if (this.fail !== undefined) throw this.fail
@@ -40,7 +42,7 @@ export function openKeys(): AccessControl & { requests: AccessRequest[]; fail?: 
         return { allowed: false, reason: 'unauthenticated' }
       if (credential.secret !== key || asked !== channel)
         return { allowed: false, reason: 'forbidden', ...(credential.secret === key ? { publisher: thing } : {}) }
-      return { allowed: true, publisher: thing, owner: 'user' }
+      return { allowed: true, publisher: thing, owner: 'user', isBounded: this.isBounded }
     },
     onChange: () => () => undefined,
   }
@@ -66,16 +68,18 @@ export interface IngestSite extends AsyncDisposable {
   messages(): Record<string, unknown>[]
 }
 
-/** @param quotas with a clock of the test; none by default */
+/** @param quotas with a clock of the test, as bounds; none by default */
 export async function openSite({
   payloadBytesMax = 262_144,
   queueBytesMax = 10_000_000,
   quotas,
+  bounds,
   arrivals,
 }: {
   payloadBytesMax?: number
   queueBytesMax?: number
   quotas?: Quotas | undefined
+  bounds?: OwnerBounds
   arrivals?: ArrivalListener
 } = {}): Promise<IngestSite> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-ingest-'))
@@ -86,9 +90,8 @@ export async function openSite({
   const app = createServer({ logger })
   const options = { payloadBytesMax, ...unlimited }
   const metrics = openIngestMetrics(registry)
-  await app.register(
-    ingestRoutes({ log, logLabel: () => '1', access: keys, metrics, options, quotas, ...(arrivals === undefined ? {} : { arrivals }) }),
-  )
+  const watched = arrivals === undefined ? {} : { arrivals }
+  await app.register(ingestRoutes({ log, logLabel: () => '1', access: keys, metrics, options, quotas, bounds, ...watched }))
   await app.listen({ host: '127.0.0.1', port: 0 })
   const { port } = app.server.address() as AddressInfo
   const url = `http://127.0.0.1:${port}`
