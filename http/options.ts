@@ -48,7 +48,7 @@ export const httpOptions = Type.Object({
       default: [],
       examples: [['sluice.example.com']],
       description:
-        'Hosts that an address of this machine alone (127.0.0.1) answers for, besides `localhost`: those of a proxy on it that passes on `Host`. Other addresses answer for every host.',
+        'Hosts that an address of this machine alone (127.0.0.1) answers for, besides `localhost` and `http.host`: those of a proxy on it that passes on `Host`. Other addresses answer for every host.',
     },
   ),
   allowedOrigins: Type.Array(Type.String({ minLength: 1, allowed: 'an origin such as https://app.example.com, or * for any origin' }), {

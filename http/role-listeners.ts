@@ -85,11 +85,12 @@ export async function openRoleListeners(options: RoleListenersOptions, closeLate
     await routes(app)
   }
 
-  const inside = createServer({ logger, hosts: http.hosts, tls: internal.tls })
+  const insideAddress = parseListenAddress(internal.address)
+  const inside = createServer({ logger, host: insideAddress.host, hosts: http.hosts, tls: internal.tls })
   healthRoutes(inside, { ...health, registry })
   if (internal.routes !== undefined) inside.register(onceStarted(internal.routes))
   closeLater(() => closeServer(inside, internalDrainMsMax))
-  const insideUrl = await listen(inside, parseListenAddress(internal.address), { host: 'SVC_INTERNAL_LISTEN', port: 'SVC_INTERNAL_LISTEN' })
+  const insideUrl = await listen(inside, insideAddress, { host: 'SVC_INTERNAL_LISTEN', port: 'SVC_INTERNAL_LISTEN' })
 
   const outside = createServer({ logger, ...http, tls: tls && { ...tls, asksForCertificate }, compatibility })
   openapiRoutes(outside, { version })

@@ -39,7 +39,8 @@ import { longListIn } from './requests/validation.ts'
 /** The parameter of route plugins: `(app: HttpServer) => Promise<void>`. */
 export type HttpServer = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxTypeProvider>
 
-export interface ServerOptions extends Partial<Omit<HttpOptions, 'host' | 'port' | 'certFile' | 'keyFile'>> {
+/** `host` is the address that the server will listen on. */
+export interface ServerOptions extends Partial<Omit<HttpOptions, 'port' | 'certFile' | 'keyFile'>> {
   readonly logger: Logger
   /** Enables HTTPS; with `ca`, only clients with a certificate of that authority may connect. */
   readonly tls?: ServerTls | undefined
@@ -63,7 +64,7 @@ export interface ServerTls {
  * - Successful requests are not logged.
  * - A client that waits for 100 Continue gets it when the body is read: an answer that the head decides is sent before, alone.
  * - A body with a Content-Encoding, or with a Transfer-Encoding other than chunked, is rejected before it reaches a parser.
- * - On an address of this machine alone, requests for other hosts than this machine and `hosts` are rejected (host.ts).
+ * - On an address of this machine alone, requests for other hosts than this machine, `host` and `hosts` are rejected (host.ts).
  * - While the server closes, requests on open connections get 503.
  *
  * Errors are checked in this order: 401 (thrown in `onRequest`), validation, 403 (thrown in the handler).
@@ -74,6 +75,7 @@ export function createServer({
   requestTimeoutMs = 30_000,
   keepAliveTimeoutMs = 72_000,
   trustedProxies = [],
+  host,
   hosts = [],
   allowedOrigins = [],
   tls,
@@ -134,7 +136,7 @@ export function createServer({
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonParser)
 
   const absent = trackRoutes(app)
-  const hostFault = openHostCheck(app.server, hosts)
+  const hostFault = openHostCheck(app.server, host === undefined ? hosts : [host, ...hosts])
   app.addHook('preClose', async () => {
     closing = true
   })

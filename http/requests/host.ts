@@ -11,11 +11,13 @@ import { oneForm } from './client-address.ts'
 
 /**
  * @param server whose address says whether only this machine reaches it
- * @param hosts names besides those of loopback addresses, for proxies on this machine that pass on the name of their own
+ * @param hosts names besides those of loopback addresses: that of the listen address, and those of proxies on this machine that pass on their own
  * @returns the error for a request
  */
 export function openHostCheck(server: Server, hosts: readonly string[]): (request: IncomingMessage) => HttpError | undefined {
   const named = new Set(hosts.map(nameOf))
+  // Of an entry that is no host, as of a Host header that is none.
+  named.delete('')
   let isLocal: boolean | undefined
 
   return ({ headers: { host }, rawHeaders }) => {

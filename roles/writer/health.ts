@@ -37,12 +37,13 @@ export async function openHealth(
   collectDefaultMetrics({ register: registry })
   const combinedRegistry = { contentType: registry.contentType, metrics: async () => (await registry.metrics()) + (await metrics()) }
 
-  const inside = createServer({ logger, hosts: http.hosts })
+  const insideAddress = parseListenAddress(internal.listen)
+  const inside = createServer({ logger, host: insideAddress.host, hosts: http.hosts })
   healthRoutes(inside, { version, checks, ready, registry: combinedRegistry })
   const outside = createServer({ logger, ...http, tls: await readServerTls('http', http) })
   healthRoutes(outside, { version, checks, ready })
   closeLater(async () => void (await Promise.all([inside, outside].map(app => closeServer(app, requestDrainMsMax)))))
-  const insideUrl = await listen(inside, parseListenAddress(internal.listen), { host: 'SVC_INTERNAL_LISTEN', port: 'SVC_INTERNAL_LISTEN' })
+  const insideUrl = await listen(inside, insideAddress, { host: 'SVC_INTERNAL_LISTEN', port: 'SVC_INTERNAL_LISTEN' })
   const url = await listen(outside, http)
   console.log(`internal on ${insideUrl}\nhealth on ${url}/health`)
 }

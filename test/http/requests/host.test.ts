@@ -9,7 +9,7 @@ import { createServer } from '../../../http/server.ts'
 
 /** Listens, and resolves with what a request for a host gets. */
 async function openServer(address: string, hosts: string[] = []) {
-  const app = createServer({ logger: createLogger({ level: 'silent', pretty: false }), hosts })
+  const app = createServer({ logger: createLogger({ level: 'silent', pretty: false }), host: address, hosts })
   app.get('/things', async () => ({}))
   onTestFinished(() => app.close())
   const { hostname, port } = new URL(await listen(app, { host: address, port: 0 }))
@@ -50,13 +50,21 @@ const foreign: string[] = [
 ]
 
 test.each(['127.0.0.1', 'localhost'])('on %s only this machine and the hosts of the option are answered', async address => {
-  const answerTo = await openServer(address, ['Sluice.example', '[2001:db8::7]'])
+  const answerTo = await openServer(address, ['Sluice.example', '[2001:db8::7]', '[:]'])
   const statusOf = async (host: string) => [host, (await answerTo(host)).status]
   const named = ['sluice.example', 'SLUICE.EXAMPLE.:443', '[2001:DB8:0::7]:8080']
   expect(await Promise.all([...own, ...named].map(statusOf))).toEqual([...own, ...named].map(host => [host, 200]))
   expect(await Promise.all([...foreign, 'a.sluice.example'].map(statusOf))).toEqual(
     [...foreign, 'a.sluice.example'].map(host => [host, 421]),
   )
+})
+
+test('a name that it listens on is answered too, if it resolves to this machine alone', async () => {
+  // No address, and 127.0.0.1 to every resolver.
+  const answerTo = await openServer('127.1')
+  const statuses = { '127.1': 200, '127.1:8080': 200, localhost: 200, '127.0.0.1': 200, '127.2': 421, 'evil.example': 421 }
+  const found = await Promise.all(Object.keys(statuses).map(async host => [host, (await answerTo(host)).status] as const))
+  expect(Object.fromEntries(found)).toEqual(statuses)
 })
 
 test('a page that has its name resolve to this machine reads nothing but what to do', async () => {
