@@ -107,7 +107,7 @@ export function createServer({
     // As many as the longest id of a channel may have.
     routerOptions: { maxParamLength: 2048 },
     rewriteUrl: ({ method = '', url = '' }: IncomingMessage) => (compatibility === 'none' ? url : plainUrl(method, url)),
-    clientErrorHandler: refuseConnection,
+    clientErrorHandler: (error, socket) => refuseConnection(error, socket, safety),
     // The router's own answers: no hook has run.
     frameworkErrors: (error, request, reply) => void answerError(error, request, reply.headers(safety).header('x-request-id', request.id)),
     ajv: {

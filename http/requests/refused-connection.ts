@@ -18,8 +18,12 @@ const tooLarge = {
   detail: `the path and the headers are limited to ${maxHeaderSize} bytes together: send fewer or shorter ones`,
 } as const
 
-/** Handler of the server's `clientError`: writes an error in the usual format, and closes the connection. */
-export function refuseConnection(error: ConnectionError, socket: Socket): void {
+/**
+ * Handler of the server's `clientError`: writes an error in the usual format, and closes the connection.
+ *
+ * @param headers of every answer
+ */
+export function refuseConnection(error: ConnectionError, socket: Socket, headers: Readonly<Record<string, string>>): void {
   if (error.code === 'ECONNRESET' || socket.destroyed) return
   // Before the handshake nothing can be sent: the pending answer would keep the connection open even after the client has left.
   if (error.code === 'ERR_TLS_HANDSHAKE_TIMEOUT') {
@@ -34,12 +38,15 @@ export function refuseConnection(error: ConnectionError, socket: Socket): void {
   const { code, detail } = faultOf(error)
   const body = errorBody(code, id, detail)
   const text = JSON.stringify(body)
-  if (socket.writable) {
-    socket.write(
-      `HTTP/1.1 ${body.status} ${body.error}\r\ncontent-type: application/json; charset=utf-8\r\nx-request-id: ${id}\r\n` +
-        `content-length: ${Buffer.byteLength(text)}\r\nconnection: close\r\n\r\n${text}`,
-    )
+  const all = {
+    ...headers,
+    'content-type': 'application/json; charset=utf-8',
+    'x-request-id': id,
+    'content-length': Buffer.byteLength(text),
+    connection: 'close',
   }
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`)
+  if (socket.writable) socket.write(`HTTP/1.1 ${body.status} ${body.error}\r\n${lines.join('')}\r\n${text}`)
   socket.destroySoon()
 }
 

@@ -41,6 +41,18 @@ test('input that is not HTTP, and headers that are too large, are answered in th
   await server.app.close()
 })
 
+test('a connection that is refused gets its id and every header of other answers', async () => {
+  const server = await startServer()
+  const { headers } = await server.ask('/things')
+  const refused = await exchange(server.port, 'nonsense\r\n\r\n')
+  await server.app.close()
+  const own = new Set(['connection', 'content-length', 'content-type', 'date', 'keep-alive', 'x-request-id'])
+  const expected = [...headers].filter(([name]) => !own.has(name)).map(([name, value]) => `${name}: ${value}`)
+  const lines = refused.split('\r\n')
+  expect(expected).toContain('x-content-type-options: nosniff')
+  expect(lines).toEqual(expect.arrayContaining([...expected, `x-request-id: ${String(bodyOf(refused)['request_id'])}`]))
+})
+
 test.each([
   ['GET /ä HTTP/1.1\r\nhost: localhost\r\n\r\n', 'Invalid char in url path'],
   ['FETCH /things HTTP/1.1\r\nhost: localhost\r\n\r\n', 'Invalid method encountered'],
