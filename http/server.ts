@@ -102,6 +102,8 @@ export function createServer({
     ...protocol(tls, {
       headersTimeout: Math.ceil(requestTimeoutMs / 2),
       connectionsCheckingInterval: 1000,
+      // Checked with the host, since Node.js answers without a body and without the headers of every answer.
+      requireHostHeader: false,
       ServerResponse: DeferredContinue,
     }),
     // As many as the longest id of a channel may have.

@@ -1,4 +1,4 @@
-// Refuses requests with several hosts, and those for another host than this machine on a listener that only this machine reaches.
+// Refuses requests without a host or with several, and those for another host than this machine on a listener that only this machine reaches.
 //
 // A page of any site can have its own name resolve to 127.0.0.1, and its browser then lets it read what answers there (DNS rebinding). Such a
 // request has the site's name in Host.
@@ -20,7 +20,8 @@ export function openHostCheck(server: Server, hosts: readonly string[]): (reques
   named.delete('')
   let isLocal: boolean | undefined
 
-  return ({ headers: { host }, rawHeaders }) => {
+  return ({ headers: { host }, httpVersion, rawHeaders }) => {
+    if (host === undefined && httpVersion === '1.1') return new HttpError('malformed_request', 'there is no Host header: send one')
     // Node.js keeps the first one, and a proxy may route by another (RFC 9112 §3.2).
     if (hostsIn(rawHeaders) > 1) return new HttpError('malformed_request', 'there are several Host headers: send one')
     const address = server.address()

@@ -90,7 +90,9 @@ test.each([
 test('HTTP/1.1 needs a host and a known expectation, and HTTP/1.0 neither', async () => {
   const server = await startServer()
   const answerTo = (head: string): Promise<string> => exchange(server.port, `GET /things ${head}\r\nconnection: close\r\n\r\n`)
-  expect(await answerTo('HTTP/1.1')).toMatch(/^HTTP\/1\.1 400 /)
+  const absent = await answerTo('HTTP/1.1')
+  expect(absent).toMatch(/^HTTP\/1\.1 400 [\s\S]*\r\nx-content-type-options: nosniff\r\n/)
+  expect(bodyOf(absent)).toMatchObject({ code: 'malformed_request', detail: 'there is no Host header: send one' })
   expect(await answerTo('HTTP/1.1\r\nhost: localhost\r\nexpect: foo')).toMatch(/^HTTP\/1\.1 417 /)
   expect(await answerTo('HTTP/1.0\r\nhost: evil.example')).toMatch(/^HTTP\/1\.1 421 /)
   for (const second of ['localhost', 'evil.example'])
