@@ -21,7 +21,7 @@ import { type Database, DatabaseError } from './database/database.ts'
 import { healthRoutes } from './http/health/health.ts'
 import { homeRoute } from './http/home.ts'
 import { closeServer, listen } from './http/listen.ts'
-import { isLoopback } from './http/listen-address.ts'
+import { isBoundToLoopback, isLoopback } from './http/listen-address.ts'
 import { warnOfCompatibility } from './http/older-clients.ts'
 import { openapiRoutes } from './http/openapi/openapi.ts'
 import { createServer } from './http/server.ts'
@@ -306,7 +306,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   ready = true
   logger.info({ url, data: folder.path, memory_bytes_max: memoryBytesMax(options), version }, 'ready')
   if (administrator !== undefined) printFirstSteps(url, administrator, inConsole.offer)
-  if (!isLoopback(options.http.host)) console.log(openSentence(options.users.allowSelfRegister))
+  if (!isBoundToLoopback(app.server)) console.log(openSentence(options.users.allowSelfRegister))
   console.log(`console: ${url}/\nevery endpoint, to read and to try: ${url}/docs\nready on ${url}`)
   await Promise.race([aborted(signal), writer.done])
 }

@@ -1,6 +1,8 @@
 // Parses a listen address such as `127.0.0.1:9080`, and tells whether only this machine can reach it.
 
+import type { Server } from 'node:net'
 import { Type } from 'typebox'
+import { oneForm } from './requests/client-address.ts'
 
 export interface ListenAddress {
   readonly host: string
@@ -25,7 +27,13 @@ export function parseListenAddress(text: string): ListenAddress {
   return { host: text.slice(0, colon).replace(/^\[|\]$/g, ''), port }
 }
 
-/** True for an address that other machines cannot reach: RFC 1122 §3.2.1.3, RFC 4291 §2.5.3, RFC 6761 §6.3. */
+/** True for an address, or the name of one, that other machines cannot reach: RFC 1122 §3.2.1.3, RFC 4291 §2.5.3, RFC 6761 §6.3. */
 export function isLoopback(host: string): boolean {
   return host === '::1' || host.toLowerCase() === 'localhost' || /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(host)
+}
+
+/** True for a server that listens on such an address, whatever name was given for it. */
+export function isBoundToLoopback(server: Server): boolean {
+  const address = server.address()
+  return typeof address === 'object' && address !== null && isLoopback(oneForm(address.address))
 }

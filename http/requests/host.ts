@@ -6,7 +6,7 @@
 import type { IncomingMessage, Server } from 'node:http'
 import { isIPv6 } from 'node:net'
 import { HttpError } from '../errors.ts'
-import { isLoopback } from '../listen-address.ts'
+import { isBoundToLoopback, isLoopback } from '../listen-address.ts'
 import { oneForm } from './client-address.ts'
 
 /**
@@ -24,8 +24,7 @@ export function openHostCheck(server: Server, hosts: readonly string[]): (reques
     if (host === undefined && httpVersion === '1.1') return new HttpError('malformed_request', 'there is no Host header: send one')
     // Node.js keeps the first one, and a proxy may route by another (RFC 9112 §3.2).
     if (hostsIn(rawHeaders) > 1) return new HttpError('malformed_request', 'there are several Host headers: send one')
-    const address = server.address()
-    isLocal ??= typeof address === 'object' && address !== null && isLoopback(oneForm(address.address))
+    isLocal ??= isBoundToLoopback(server)
     // Browsers always send one.
     if (!isLocal || host === undefined) return undefined
     const name = nameOf(host)

@@ -1,7 +1,9 @@
 // Listen addresses: their syntax, and which of them other machines can reach.
 
-import { expect, test } from 'vitest'
-import { isLoopback, parseListenAddress } from '../../http/listen-address.ts'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import { expect, onTestFinished, test } from 'vitest'
+import { isBoundToLoopback, isLoopback, parseListenAddress } from '../../http/listen-address.ts'
 
 test.each([
   ['127.0.0.1:9080', '127.0.0.1', 9080],
@@ -22,3 +24,15 @@ test.each(['0.0.0.0', '::', '10.0.0.1', '127.0.0.1.example.com', '128.0.0.1', 'l
   'other machines may reach %j',
   host => expect(isLoopback(host)).toBe(false),
 )
+
+// `127.1` is no address, and every resolver gives 127.0.0.1 for it.
+test.each([
+  ['127.0.0.1', true],
+  ['127.1', true],
+  ['0.0.0.0', false],
+])('whether other machines reach a server on %s is decided by what it listens on', async (host, isLocal) => {
+  const server = createServer().listen(0, host)
+  onTestFinished(() => void server.close())
+  await once(server, 'listening')
+  expect(isBoundToLoopback(server)).toBe(isLocal)
+})

@@ -65,7 +65,9 @@ test('users, things, connections and messages survive a restart, and the same to
 
 test('the first start creates an administrator whose password is in no output, and no other user reads a file', async () => {
   await using folder = await disposableFolder()
-  const platform = await startPlatform({ data: folder.path, environment: { SVC_ADMIN_EMAIL: 'chief@sluice.example' } })
+  // A name that resolves to this machine alone.
+  const byName = ['--host', '127.1']
+  const platform = await startPlatform({ data: folder.path, arguments: byName, environment: { SVC_ADMIN_EMAIL: 'chief@sluice.example' } })
   const file = join(folder.path, 'admin-password')
   const password = (await readFile(file, 'utf8')).trim()
   const files = (await readdir(folder.path, { recursive: true, withFileTypes: true })).filter(entry => entry.isFile())
