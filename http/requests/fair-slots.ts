@@ -64,9 +64,13 @@ interface Slot {
 const share = 1 / 4
 /** An account that lately used less has a turn before the others: it takes one from the account that used the most. */
 const littleMsMax = 250
-/** Used time is forgotten at this speed, and no more than this counts: who exported for long has a turn again, after those who used less. */
-const forgottenPerMs = 0.1
-const usedMsMax = 2_000
+/**
+ * Used time is forgotten at this speed: so slowly that with up to twenty accounts a slot that of long work is not forgotten before the next turn. If it were,
+ * each would count as one that used little, and end the work of another before it is done. No more than this counts, so that who exported for long has a turn
+ * again within `waitMsMax`, after those who used less.
+ */
+const forgottenPerMs = 0.05
+const usedMsMax = 1_500
 /** What a slot counts beside used time. */
 const slotMs = 1_000
 /** How long work waits before it takes a turn from work that has run for as long: most ends sooner. */

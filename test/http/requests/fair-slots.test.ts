@@ -165,11 +165,12 @@ test('a quarter of the turns is kept for accounts that lately used little', asyn
 })
 
 test.each([
-  ['a queue of work', 4],
-  ['a single piece of work', 1],
-])('with 50 accounts that have %s each, which never ends, work of another one runs within 500 ms', async (_what, each) => {
+  ['a queue of endless work', 10, 4, 2_000],
+  ['a single piece of endless work', 10, 1, 2_000],
+  ['a single piece of endless work', 4, 1, 8_000],
+])('with 50 accounts that have %s each, work of another one runs within 500 ms on %i slots', async (_what, max, each, afterMs) => {
   const clock = holdClock()
-  const slots = open(10)
+  const slots = open(max)
   const leaving = new AbortController()
   const statuses = new Set<unknown>()
   /** Asks again whenever it is refused. */
@@ -178,8 +179,8 @@ test.each([
       await slots.run(name, leaving.signal, untilAborted).catch((error: HttpError) => void statuses.add(error.status))
   }
   const greedy = Promise.all(names(50).flatMap(name => Array.from({ length: each }, () => ask(name))))
-  // At first all accounts are the same.
-  await clock.pass(2_000)
+  // Until each had a turn all accounts are the same.
+  await clock.pass(afterMs)
   let answered = 0
   for (let turn = 0; turn < 10; turn++) {
     const honest = slots.run('honest', never, async () => void answered++)
