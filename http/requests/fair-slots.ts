@@ -62,7 +62,7 @@ interface Slot {
 
 /** No account holds more for long. A part of this size is kept: for accounts that hold nothing else, and turns of those that lately used little. */
 const share = 1 / 4
-/** An account that lately used less has a turn before the others: it takes one from the account that used the most. */
+/** An account that lately used less has a turn before the others: it takes one from that with the most, if that has used so much more or has several. */
 const littleMsMax = 250
 /**
  * Used time is forgotten at this speed: so slowly that with up to twenty accounts a slot that of long work is not forgotten before the next turn. If it were,
@@ -164,7 +164,7 @@ export function openFairSlots({ max, what }: FairSlotsParts): FairSlots {
     }
   }
 
-  /** The latest slot of the account with the most; undefined if none has at least this much. */
+  /** The latest slot of the account with the most; of turns of several such accounts the one that runs for longest. undefined if none has at least this much. */
   function latestOfMost(amountOf: (account: Account) => number, least: number): Slot | undefined {
     let latest: Slot | undefined
     let most = least
@@ -172,6 +172,7 @@ export function openFairSlots({ max, what }: FairSlotsParts): FairSlots {
       const amount = amountOf(account)
       const last = amount < most ? undefined : [...account.slots].findLast(mayLose)
       if (last === undefined) continue
+      if (latest !== undefined && amount === most && last.isShort && last.enteredMs > latest.enteredMs) continue
       latest = last
       most = amount
     }
@@ -273,9 +274,12 @@ export function openFairSlots({ max, what }: FairSlotsParts): FairSlots {
     const timer = setInterval(() => {
       // Used time is forgotten, and with it a kept slot may be free for the one that waits.
       admitNext()
-      if (slot.admit === undefined) return
+      const { account, admit } = slot
+      if (admit === undefined) return
+      const usedMs = usedMsOf(account)
+      const loadOfOther = (other: Account): number => (other === account ? 0 : loadOf(other))
       if (performance.now() >= deadlineMs) over.abort(limitReached())
-      else if (usedMsOf(slot.account) < littleMsMax) displace(latestOfMost(loadOf, littleMsMax + slotMs))
+      else if (usedMs < littleMsMax) displace(latestOfMost(loadOfOther, slotMs + usedMs + littleMsMax))
     }, patienceMs)
     const onAbort = (): void => reject(signal.reason)
     signal.addEventListener('abort', onAbort, { once: true })

@@ -119,15 +119,18 @@ function holdClock(): { pass(ms: number): Promise<unknown> } {
   return { pass: ms => vi.advanceTimersByTimeAsync(ms) }
 }
 
-/** Work that ends on demand, and the order in which it began. */
+/** Work that ends on demand, the order in which it began, and which made room. */
 function openWork(slots: FairSlots) {
   const began: string[] = []
+  const lost: string[] = []
   const ends: (() => void)[] = []
   return {
     began,
+    lost,
     run: (name: string): Promise<void> =>
       slots.run(name, never, signal => {
         began.push(name)
+        signal.addEventListener('abort', () => void lost.push(name))
         return Promise.race([untilAborted(signal), new Promise<void>(resolve => void ends.push(resolve))])
       }),
     endAll: async () => {
@@ -209,6 +212,30 @@ test('work makes room after it ran for a while, not for that of an account which
   await endAll()
   await Promise.all([before, long, waiting, late])
   expect(began.toSorted()).toEqual(['a', 'a', 'b', 'b', 'c'])
+})
+
+test('work makes no room for that of its own account', async () => {
+  const clock = holdClock()
+  const { run, began, lost, endAll } = openWork(open(1))
+  const all = ['a', 'a'].map(run)
+  await clock.pass(250)
+  expect([began, lost]).toEqual([['a'], []])
+  await endAll()
+  await Promise.all(all)
+})
+
+test('of accounts that used as much, work that runs for longest makes room', async () => {
+  const clock = holdClock()
+  const { run, began, lost, endAll } = openWork(open(2))
+  const all = [run('a')]
+  await clock.pass(1_000)
+  all.push(run('b'))
+  await clock.pass(5_000)
+  all.push(run('c'))
+  await clock.pass(250)
+  expect([began, lost]).toEqual([['a', 'b', 'c'], ['a']])
+  await endAll()
+  await Promise.all(all)
 })
 
 test('work of one account goes on beside others that each ask for little', async () => {
