@@ -110,7 +110,7 @@ export function namedEvent(name: string, data: object): string {
 export function endEventOf(reason: EndReason, how = ''): string {
   const details: Readonly<Record<EndReason, string>> = {
     access_ended: 'the right to read has ended',
-    displaced: 'all streams are in use, and your account has the most: end some of them before you reconnect',
+    displaced: 'all streams are in use, and your account has the most, or had one for longest: end others before you reconnect',
     slow: `the client reads too slowly: reconnect${how}`,
     stopping: `this process is stopping: reconnect${how}`,
     unavailable: `the stream cannot continue now: reconnect${how}`,

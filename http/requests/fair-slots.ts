@@ -12,14 +12,14 @@ export interface FairSlots {
    * Takes a slot for as long as the caller likes.
    *
    * @param name of the account: a user's id, for a thing its owner's
-   * @param onDisplaced called when another account gets the slot
+   * @param onDisplaced called when another account gets the slot: `too_many_requests` if this one has others, and otherwise `unavailable`
    * @returns releases the slot; a second call does nothing
    * @throws HttpError `too_many_requests` for an account with a quarter of all slots; `unavailable` if no account has more than this one, and, where
    *   this one has none, each of the others has got its slot only just now
    */
   take(name: string, onDisplaced: (reason: HttpError) => void): () => void
   /**
-   * Takes a slot until the response ends in any way. A displaced response that has begun is cut off.
+   * Takes a slot until the response ends in any way. A displaced response that has begun is cut off; another one gets the reason of the signal.
    *
    * @returns aborts with `signal`, and when another account gets the slot
    * @throws HttpError like `take`
@@ -199,8 +199,12 @@ export function openFairSlots({ max, what }: FairSlotsParts): FairSlots {
   function displace(slot: Slot | undefined): boolean {
     if (slot === undefined) return false
     leave(slot)
-    const detail = `the limit of ${max} ${what} is reached, and your account has or had more of them than others: retry later`
-    slot.displaced(new HttpError('too_many_requests', detail))
+    const reached = `the limit of ${max} ${what} is reached`
+    slot.displaced(
+      slot.account.slots.size > 0
+        ? new HttpError('too_many_requests', `${reached}, and your account has more of them than others: retry later`)
+        : new HttpError('unavailable', `${reached}, and accounts without any wait for one: retry later`),
+    )
     return true
   }
 

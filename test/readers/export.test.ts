@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { connect, type Socket } from 'node:net'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import type { Access, AccessControl } from '../../control-plane/client.ts'
 import { type Reader, type Row, StoreUnavailableError } from '../../readers/reader.ts'
 import { channel, records } from '../conformance/reader/fixture.ts'
@@ -15,8 +15,8 @@ const path = `/channels/${channel}/messages?limit=all`
 const uuid = randomUUID()
 const many: Row[] = Array.from({ length: 1000 }, () => records.rows[0]!)
 
-async function serveExports(read: Reader['read'], own: Partial<typeof options> = {}) {
-  const { app, url } = await serve({ ...unused, read }, { ...options, ...own })
+async function serveExports(read: Reader['read'], own: Partial<typeof options> = {}, who = access) {
+  const { app, url } = await serve({ ...unused, read }, { ...options, ...own }, who)
   const sockets: Socket[] = []
   app.server.on('connection', socket => sockets.push(socket))
   onTestFinished(async () => {
@@ -89,6 +89,39 @@ test('one user with all their things gets a quarter of the queries, and the end 
   answered.resolve([])
   expect(await Promise.all(underWay.map(async answer => (await answer).status))).toEqual([200, 200, 200])
   await expect.poll(async () => (await ask('Bearer ann.s.token', '?limit=all')).status).toBe(200)
+})
+
+test('an export that loses its slot gets 503 if it has not begun, and is cut off otherwise', async () => {
+  vi.useFakeTimers({ toFake: ['performance'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const who: typeof access = {
+    ...access,
+    authorize: async ({ credential: { secret } }) => ({ allowed: true, publisher: secret, owner: secret }),
+  }
+  const waiting: (string | undefined)[] = []
+  const read: Reader['read'] = ({ publisher, after }, signal) => {
+    if (publisher === 'second' && after === undefined) return Promise.resolve(many)
+    waiting.push(publisher)
+    return new Promise((_resolve, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason as Error))
+    })
+  }
+  const { open } = await serveExports(read, { exportsMax: 2 }, who)
+  const openAs = (secret: string): Promise<IncomingMessage> => open({ authorization: `Bearer ${secret}` })
+  const first = openAs('first')
+  await expect.poll(() => waiting).toEqual(['first'])
+  const second = await openAs('second')
+
+  // So long each account keeps its only one.
+  vi.advanceTimersByTime(10_000)
+  for (const late of ['third', 'fourth']) {
+    void openAs(late).catch(() => undefined)
+    await expect.poll(() => waiting).toContain(late)
+  }
+  const refused = await first
+  expect([refused.statusCode, refused.headers['retry-after']]).toEqual([503, '1'])
+  expect(String(Buffer.concat((await refused.toArray()) as Buffer[]))).toMatch(/the limit of 2 exports is reached/)
+  await expect(second.toArray()).rejects.toThrow()
 })
 
 test('an export that fails at its first page makes room', async () => {

@@ -15,10 +15,16 @@ const untilAborted = (signal: AbortSignal): Promise<never> =>
 const never = new AbortController().signal
 const names = (count: number): string[] => Array.from({ length: count }, (_, nth) => `greedy ${nth}`)
 
-/** Takes slots for accounts, and notes who lost one. */
+/** Takes slots for accounts, and notes who lost one, and why. */
 function watch(slots: FairSlots) {
   const lost: string[] = []
-  return { lost, take: (name: string) => slots.take(name, () => void lost.push(name)) }
+  const codes: string[] = []
+  const take = (name: string) =>
+    slots.take(name, ({ code }) => {
+      lost.push(name)
+      codes.push(code)
+    })
+  return { lost, codes, take }
 }
 
 const refusal = (work: () => unknown): HttpError | undefined => {
@@ -51,17 +57,18 @@ test('a quarter of all is kept for accounts that hold none', () => {
 })
 
 test('with 50 greedy accounts one that holds none gets a slot, also beyond those that are kept', () => {
-  const { take, lost } = watch(open(100))
+  const { take, lost, codes } = watch(open(100))
   for (let turn = 0; turn < 16; turn++) for (const name of names(50)) refusal(() => take(name))
   for (let nth = 0; nth < 25; nth++) take(`honest ${nth}`)
   expect(lost).toEqual([])
   for (const name of ['late', 'later']) take(name)
   expect(lost).toEqual(['greedy 24', 'greedy 23'])
+  expect(codes).toEqual(['too_many_requests', 'too_many_requests'])
 })
 
 test('where all accounts have one, each keeps it for a while, and then one that has none gets that of the longest', async () => {
   const clock = holdClock()
-  const { take, lost } = watch(open(8))
+  const { take, lost, codes } = watch(open(8))
   for (const name of names(8)) {
     take(name)
     await clock.pass(1)
@@ -72,6 +79,7 @@ test('where all accounts have one, each keeps it for a while, and then one that 
   await clock.pass(10_000)
   for (const name of ['late', 'later']) take(name)
   expect(lost).toEqual(['greedy 0', 'greedy 1'])
+  expect(codes).toEqual(['unavailable', 'unavailable'])
   // Who has one already waits for others to end.
   expect(refusal(() => take('greedy 7'))).toMatchObject({ code: 'unavailable' })
   // More accounts than there are slots do not change that.
