@@ -74,3 +74,33 @@ test('50 accounts whose exports never end do not keep another one from an export
   const answer = await ask('honest', '?limit=all&name=honest')
   expect([answer.status, ((await answer.json()) as { messages: unknown[] }).messages]).toEqual([200, []])
 })
+
+test('50 accounts whose queries and exports never end do not keep another one from a long export, nor a third from its pages', async () => {
+  let begun = 0
+  let chunks = 0
+  let rows = 0
+  const { ask, askAll } = await serveAll({
+    latest(_query, signal) {
+      begun++
+      return untilAborted(signal)
+    },
+    async read({ after, limit, name }, signal) {
+      if (name === 'page') return [records.rows[0]!]
+      if (name !== 'long') return after === undefined ? Array.from({ length: limit }, () => records.rows[0]!) : await untilAborted(signal)
+      if (chunks++ === 6) return []
+      rows += limit
+      return Array.from({ length: limit }, () => records.rows[0]!)
+    },
+  })
+  askAll(nth => (nth % 2 === 0 ? `?latest=true&limit=${nth + 1}` : '?limit=all'), 16)
+  await expect.poll(() => begun).toBeGreaterThan(10)
+  const pages = async (): Promise<number[]> => {
+    const statuses: number[] = []
+    for (let nth = 1; nth <= 5; nth++) statuses.push((await ask('reader', `?name=page&limit=${nth}`)).status)
+    return statuses
+  }
+  const [answer, statuses] = await Promise.all([ask('exporter', '?limit=all&name=long'), pages()])
+  const { messages } = (await answer.json()) as { messages: unknown[] }
+  expect([answer.status, messages.length, statuses]).toEqual([200, rows, [200, 200, 200, 200, 200]])
+  expect(chunks).toBe(7)
+})

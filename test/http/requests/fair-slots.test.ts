@@ -66,6 +66,17 @@ test('with 50 greedy accounts one that holds none gets a slot, also beyond those
   expect(codes).toEqual(['too_many_requests', 'too_many_requests'])
 })
 
+test('beside 50 greedy accounts one keeps its only slot for as long as others have several', async () => {
+  const clock = holdClock()
+  const { take, lost } = watch(open(64))
+  take('honest')
+  for (const name of names(50)) for (let turn = 0; turn < 16; turn++) refusal(() => take(name))
+  await clock.pass(20_000)
+  for (let nth = 0; nth < 10; nth++) take(`late ${nth}`)
+  expect(lost.length).toBeGreaterThan(10)
+  expect(lost).not.toContain('honest')
+})
+
 test('where all accounts have one, each keeps it for a while, and then one that has none gets that of the longest', async () => {
   const clock = holdClock()
   const { take, lost, codes } = watch(open(8))
@@ -150,6 +161,25 @@ function openWork(slots: FairSlots) {
   }
 }
 
+/** Each account asks so often at once for work that never ends, and again whenever it is refused. */
+function askForEver(slots: FairSlots, accounts: readonly string[], each: number) {
+  const leaving = new AbortController()
+  const statuses = new Set<unknown>()
+  const ask = async (name: string): Promise<void> => {
+    while (!leaving.signal.aborted)
+      await slots.run(name, leaving.signal, untilAborted).catch((error: HttpError) => void statuses.add(error.status))
+  }
+  const asking = Promise.all(accounts.flatMap(name => Array.from({ length: each }, () => ask(name))))
+  return {
+    /** @returns the status of each refusal */
+    async leave(): Promise<Set<unknown>> {
+      leaving.abort({ status: 'left' })
+      await asking
+      return statuses
+    },
+  }
+}
+
 test('work waits for its turn: that of the account with the fewest first, and then of the one that used less', async () => {
   const clock = holdClock()
   const { run, began, endAll } = openWork(open(1))
@@ -182,14 +212,7 @@ test.each([
 ])('with 50 accounts that have %s each, work of another one runs within 500 ms on %i slots', async (_what, max, each, afterMs) => {
   const clock = holdClock()
   const slots = open(max)
-  const leaving = new AbortController()
-  const statuses = new Set<unknown>()
-  /** Asks again whenever it is refused. */
-  const ask = async (name: string): Promise<void> => {
-    while (!leaving.signal.aborted)
-      await slots.run(name, leaving.signal, untilAborted).catch((error: HttpError) => void statuses.add(error.status))
-  }
-  const greedy = Promise.all(names(50).flatMap(name => Array.from({ length: each }, () => ask(name))))
+  const greedy = askForEver(slots, names(50), each)
   // Until each had a turn all accounts are the same.
   await clock.pass(afterMs)
   let answered = 0
@@ -199,9 +222,29 @@ test.each([
     expect(answered).toBe(turn + 1)
     await honest
   }
-  leaving.abort({ status: 'left' })
-  await greedy
-  expect(statuses).toEqual(new Set(['left']))
+  expect(await greedy.leave()).toEqual(new Set(['left']))
+})
+
+test('beside accounts with endless work an export beyond what counts as used comes to its end, and pages run within 500 ms', async () => {
+  const clock = holdClock()
+  const slots = open(2)
+  const greedy = askForEver(slots, names(20), 1)
+  await clock.pass(6_000)
+  let chunks = 0
+  const chunk = (): Promise<void> => new Promise(resolve => setTimeout(resolve, 200))
+  const exporting = (async () => {
+    for (; chunks < 8; chunks++) await slots.run('exporter', never, chunk)
+  })()
+  let answered = 0
+  for (let turn = 0; turn < 60; turn++) {
+    const page = slots.run('reader', never, async () => void answered++)
+    await clock.pass(500)
+    expect(answered).toBe(turn + 1)
+    await page
+  }
+  expect(chunks).toBe(8)
+  await exporting
+  await greedy.leave()
 })
 
 test('work makes room after it ran for a while, not for that of an account which lately used as much, and runs again', async () => {
