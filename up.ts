@@ -92,7 +92,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   })
 
   for (const warning of options.provisioning.warnings) logger.warn(warning)
-  // Whoever reaches a loopback address is not a stranger.
+  // Whoever reaches a loopback address is not a stranger. A name of one besides localhost is known as such only when the server listens.
   const boundSelfRegistered = options.users.boundSelfRegistered && !isLoopback(options.http.host)
   const controlPlaneOptions = { ...options, users: { ...options.users, boundSelfRegistered } }
   const controlPlane = await openControlPlane({ database, masterKeys, options: controlPlaneOptions, logger, registry })

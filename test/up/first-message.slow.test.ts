@@ -7,9 +7,8 @@ import { inDepth } from '../depth.ts'
 import { type Answer, call, expectStatus, makeSite, publish, readUntil } from './operator.ts'
 import { disposableFolder, spawnPlatform, startedFolder, startPlatform } from './platform.ts'
 
-/** As a user who registered themselves sees it. */
-async function ownProfile(url: string): Promise<Answer['json']> {
-  const { owner } = await makeSite(url)
+/** Of a user who registered themselves, as they see it. */
+async function profileOf(url: string, { owner }: { readonly owner: string }): Promise<Answer['json']> {
   return (await expectStatus(call(url, 'GET', '/users/profile', { authorization: owner }), 200)).json
 }
 
@@ -28,6 +27,7 @@ test('a record published over HTTP is returned by the reader, resolved', async (
   )
   expect(accepted.status).toBe(202)
   expect(accepted.json).toEqual({ id: '1-0-0' })
+  expect(await profileOf(platform.url, site)).not.toHaveProperty('bounded')
 
   const envelope = { Channel: site.channel, Subtopic: 'house.attic', Publisher: site.thing, Protocol: 'http' }
   expect(await readUntil(platform.url, site, 2)).toEqual([
@@ -77,7 +77,6 @@ test('the first start creates an administrator whose password is in no output, a
   expect(platform.printed()).not.toContain(password)
   expect(platform.printed()).not.toContain('/#/sign-in')
   expect(platform.printed()).not.toContain('other machines')
-  expect(await ownProfile(platform.url)).not.toHaveProperty('bounded')
   expect(platform.printed()).toContain(`npm run demo -- --url ${platform.url}`)
   expect(platform.printed()).toContain(`${platform.url}/docs`)
   await expectStatus(call(platform.url, 'POST', '/tokens', { body: { email: 'chief@sluice.example', password } }), 201)
@@ -90,7 +89,7 @@ test('on an address that other machines reach, a start says in one line what is 
   expect(platform.printed()).toMatch(
     /^other machines reach this address: .*, and register as users \(SVC_USERS_ALLOW_SELF_REGISTER=false closes that\)$/m,
   )
-  expect(await ownProfile(platform.url)).toMatchObject({ bounded: true })
+  expect(await profileOf(platform.url, await makeSite(platform.url))).toMatchObject({ bounded: true })
   expect(await platform.stop()).toBe(0)
 })
 
