@@ -1,5 +1,6 @@
 // The time-series store of a site: InfluxDB, read with the tests' own queries and code.
 
+import { request } from 'undici'
 import { startInflux } from '../../servers/influx.ts'
 import { openProxy } from '../../servers/process/proxy.ts'
 import { documentText, senmlText } from '../messages.ts'
@@ -82,15 +83,18 @@ function milliseconds(timestamp: string): number {
 
 /** Rows of annotated CSV by column name; no text of these tests contains a comma, a quote or a line end. */
 async function* answerOf(url: string, token: string, flux: string): AsyncGenerator<Answer> {
-  const response = await fetch(url, {
+  // Without a time limit: the server groups all points before it sends the first one.
+  const { statusCode, body } = await request(url, {
     method: 'POST',
     headers: { authorization: `Token ${token}`, 'content-type': 'application/json' },
     body: JSON.stringify({ query: flux, dialect: { annotations: ['datatype'], header: true } }),
+    headersTimeout: 0,
+    bodyTimeout: 0,
   })
-  if (!response.ok) throw new Error(`${response.status} ${await response.text()}`)
+  if (statusCode !== 200) throw new Error(`${statusCode} ${await body.text()}`)
   let names: string[] | undefined
   let pending = ''
-  for await (const chunk of response.body!.pipeThrough(new TextDecoderStream())) {
+  for await (const chunk of body.setEncoding('utf8')) {
     const lines = (pending + chunk).split('\r\n')
     pending = lines.pop()!
     for (const line of lines) {
