@@ -24,7 +24,10 @@ const answerHeaders = [
 /** How long a browser caches a preflight. An origin removed from the list can still send requests for that long, but cannot read the responses. */
 const preflightSeconds = 600
 
-/** Lets pages of these origins read every response; `*` means any origin. Hooks must be added after this, so that the errors they send are readable too. */
+/**
+ * Lets pages of these origins read every response; `*` means any origin. Preflights are answered here: only hooks that were added before see them. Errors
+ * of the hooks that are added after this are readable too.
+ */
 export function allowOrigins(app: Pick<FastifyInstance, 'register'>, origins: readonly string[]): void {
   app.register(
     fastifyPlugin(async app => {

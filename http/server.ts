@@ -142,13 +142,17 @@ export function createServer({
   app.addHook('preClose', async () => {
     closing = true
   })
-  if (allowedOrigins.length > 0) allowOrigins(app, allowedOrigins)
+  // Before preflights, which `allowOrigins` answers itself.
   app.addHook('onRequest', (request, reply, done) => {
     reply.headers(safety).header('x-request-id', request.id)
+    done(hostFault(request.raw))
+  })
+  if (allowedOrigins.length > 0) allowOrigins(app, allowedOrigins)
+  app.addHook('onRequest', (request, reply, done) => {
     const { headers } = request
     if (compatibility !== 'none' && headers.authorization !== undefined) headers.authorization = plainAuthorization(headers.authorization)
     if (closing) done(new HttpError('unavailable', stopDetail))
-    else done(hostFault(request.raw) ?? transferCodingFault(request.raw) ?? (request.is404 ? absent(request, reply) : undefined))
+    else done(transferCodingFault(request.raw) ?? (request.is404 ? absent(request, reply) : undefined))
   })
   // After `onRequest`, so that 401 takes precedence, and before any body parser.
   app.addHook('preParsing', (request, reply, payload, done) => {

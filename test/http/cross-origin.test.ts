@@ -1,5 +1,6 @@
 // Browsers on pages of other origins (CORS): the headers of answers if the operator allows an origin, and none otherwise.
 
+import { request } from 'node:http'
 import { Registry } from 'prom-client'
 import { Type } from 'typebox'
 import { expect, onTestFinished, test } from 'vitest'
@@ -94,6 +95,11 @@ test.each(['/things', '/closed', '/nothing', '/throws/defect'])(
     const server = await start([app])
     const { status, headers } = await ask(server, 'OPTIONS', path, { origin: app, ...preflight })
     expect([status, headers.get('content-length')]).toEqual([204, '0'])
+    expect([headers.get('x-request-id'), headers.get('x-content-type-options'), headers.get('content-security-policy')]).toEqual([
+      expect.stringMatching(/^[\da-f-]{36}$/),
+      'nosniff',
+      expect.stringContaining("default-src 'none'"),
+    ])
     expect(Object.fromEntries(corsHeaders(headers).map(name => [name.slice(ours.length), headers.get(name)]))).toEqual({
       'allow-origin': app,
       'allow-methods': 'GET, HEAD, POST, PUT, PATCH, DELETE',
@@ -106,6 +112,19 @@ test.each(['/things', '/closed', '/nothing', '/throws/defect'])(
     expect([foreign.status, foreign.headers.get('access-control-allow-origin')]).toEqual([204, null])
   },
 )
+
+test('a preflight for a host other than this machine is refused, as any request', async () => {
+  const server = await start(['*'])
+  const statusOf = (host: string): Promise<number | undefined> =>
+    new Promise((resolve, reject) => {
+      const sent = request(`${server.url}/things`, { method: 'OPTIONS', headers: { host, origin: app, ...preflight } }, answer => {
+        answer.resume()
+        resolve(answer.statusCode)
+      })
+      sent.on('error', reject).end()
+    })
+  expect([await statusOf('localhost'), await statusOf('evil.example')]).toEqual([204, 421])
+})
 
 test('with * every page may, and the answer is the same for all', async () => {
   const server = await start(['*'])
