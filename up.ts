@@ -92,10 +92,9 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   })
 
   for (const warning of options.provisioning.warnings) logger.warn(warning)
-  // Whoever reaches a loopback address is not a stranger. A name of one besides localhost is known as such only when the server listens.
-  const boundSelfRegistered = options.users.boundSelfRegistered && !isLoopback(options.http.host)
-  const controlPlaneOptions = { ...options, users: { ...options.users, boundSelfRegistered } }
-  const controlPlane = await openControlPlane({ database, masterKeys, options: controlPlaneOptions, logger, registry })
+  // Who reaches a loopback address is no stranger, unless a proxy forwards others. What a host name stands for is known once the server listens.
+  const strangersReach = (): boolean => !isBoundToLoopback(app.server) || options.http.trustedProxies.length > 0
+  const controlPlane = await openControlPlane({ database, masterKeys, options, strangersReach, logger, registry })
   closeLater(() => controlPlane.close())
 
   const logFolder = join(folder.path, 'log')
@@ -306,7 +305,10 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   ready = true
   logger.info({ url, data: folder.path, memory_bytes_max: memoryBytesMax(options), version }, 'ready')
   if (administrator !== undefined) printFirstSteps(url, administrator, inConsole.offer)
-  if (!isBoundToLoopback(app.server)) console.log(openSentence(options.users.allowSelfRegister))
+  if (strangersReach()) {
+    const whoReaches = isBoundToLoopback(app.server) ? 'a proxy (http.trusted_proxies) may forward others to' : 'other machines reach'
+    console.log(openSentence(whoReaches, options.users.allowSelfRegister))
+  }
   console.log(`console: ${url}/\nevery endpoint, to read and to try: ${url}/docs\nready on ${url}`)
   await Promise.race([aborted(signal), writer.done])
 }
@@ -322,9 +324,9 @@ async function openKeys(path: string, database: Database): Promise<MasterKeys> {
 }
 
 /** What those who reach the address can do without credentials. */
-function openSentence(mayRegister: boolean): string {
+function openSentence(whoReaches: string, mayRegister: boolean): string {
   const registering = mayRegister ? ', and register as users (SVC_USERS_ALLOW_SELF_REGISTER=false closes that)' : ''
-  return `other machines reach this address: without credentials they read /metrics, /health and /docs${registering}`
+  return `${whoReaches} this address: without credentials they read /metrics, /health and /docs${registering}`
 }
 
 /** Prints the administrator and the next command to paste. A password is shown on a terminal only. */

@@ -68,6 +68,8 @@ export interface ControlPlaneParts {
   /** The same for every instance on this database, except while a key is being replaced. */
   readonly masterKeys: MasterKeys
   readonly options: ControlPlaneOptions
+  /** Whether others than the people of this machine reach the routes, asked at each registration; by default they do. */
+  readonly strangersReach?: () => boolean
   readonly logger: Logger
   /** For its metrics; there are none without it. */
   readonly registry?: Registry
@@ -137,6 +139,7 @@ export function prepareControlPlane({
   database,
   masterKeys,
   options,
+  strangersReach = () => true,
   logger,
   registry,
   passwords = openPasswords(),
@@ -218,7 +221,7 @@ export function prepareControlPlane({
           authentication,
           authorization,
           allowSelfRegister: options.users.allowSelfRegister,
-          boundSelfRegistered: options.users.boundSelfRegistered,
+          boundSelfRegistered: () => options.users.boundSelfRegistered && strangersReach(),
           logger,
         })
         keyRoutes(app, { apiKeys, users, authentication, authorization })

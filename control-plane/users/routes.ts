@@ -38,7 +38,8 @@ interface Parts {
   readonly authorization: Authorization
   /** False closes self-registration, whatever the policies say. */
   readonly allowSelfRegister: boolean
-  readonly boundSelfRegistered: boolean
+  /** Asked at each registration. */
+  readonly boundSelfRegistered: () => boolean
   readonly logger: Logger
 }
 
@@ -59,7 +60,7 @@ export function userRoutes(
     const address = clientAddressOf(request)
     if (!isAdministrator) await registrations.demand(address)
     const requester = { account: normaliseEmail(request.body.email), address: networkOf(address) }
-    const role = boundSelfRegistered && !isAdministrator ? 'bounded' : 'user'
+    const role = !isAdministrator && boundSelfRegistered() ? 'bounded' : 'user'
     const user = await passwordQueue.run(requester, async () => {
       // Again, because others of the network may have registered while this one waited.
       if (!isAdministrator) await registrations.demand(address)

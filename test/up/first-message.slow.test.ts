@@ -80,15 +80,19 @@ test('the first start creates an administrator whose password is in no output, a
   expect(platform.printed()).toContain(`npm run demo -- --url ${platform.url}`)
   expect(platform.printed()).toContain(`${platform.url}/docs`)
   await expectStatus(call(platform.url, 'POST', '/tokens', { body: { email: 'chief@sluice.example', password } }), 201)
+  expect(await profileOf(platform.url, await makeSite(platform.url))).not.toHaveProperty('bounded')
   expect(await platform.stop()).toBe(0)
 })
 
-test('on an address that other machines reach, a start says in one line what is open, and users who register themselves have bounds', async () => {
+test.each([
+  ['on an address that other machines reach', '0.0.0.0', '', 'other machines reach'],
+  ['behind a trusted proxy', '127.0.0.1', '127.0.0.1', 'a proxy (http.trusted_proxies) may forward others to'],
+])('%s, a start says in one line what is open, and users who register themselves have bounds', async (_, host, proxies, whoReaches) => {
   await using folder = await startedFolder()
-  const platform = await startPlatform({ data: folder.path, arguments: ['--host', '0.0.0.0'] })
-  expect(platform.printed()).toMatch(
-    /^other machines reach this address: .*, and register as users \(SVC_USERS_ALLOW_SELF_REGISTER=false closes that\)$/m,
-  )
+  const environment = proxies === '' ? {} : { SVC_HTTP_TRUSTED_PROXIES: proxies }
+  const platform = await startPlatform({ data: folder.path, arguments: ['--host', host], environment })
+  const sentence = platform.printed().split('\n').find(line => line.startsWith(`${whoReaches} this address: `))
+  expect(sentence).toMatch(/, and register as users \(SVC_USERS_ALLOW_SELF_REGISTER=false closes that\)$/)
   expect(await profileOf(platform.url, await makeSite(platform.url))).toMatchObject({ bounded: true })
   expect(await platform.stop()).toBe(0)
 })
