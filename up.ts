@@ -260,6 +260,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
       options: options.ingest,
       decoder: openDecoder({ ...decoder, subscribed: () => true }),
       arrivals: inConsole.arrivals,
+      logger,
     }),
   )
   const readerMetrics = openReaderMetrics(registry)

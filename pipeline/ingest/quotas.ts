@@ -70,20 +70,23 @@ export function openQuotas(
   }
 }
 
-/** At `atMs`, `left` more messages or bytes fitted. */
+/** At `atMs`, `left` more messages or bytes fitted. In the running minute `used` were used. */
 interface Bucket {
   left: number
   atMs: number
+  used: number
 }
 
 export interface Buckets {
   /** Milliseconds until so many fit, by default one message; 0 if they fit now. No more than those of a minute ever do. */
   waitMs(key: string, now: number, amount?: number): number
-  /** @param amount negative for those that are used, after `waitMs` said that they fit */
+  /** Whether so many more make at most an equal part of what all keys of this minute, or of the last, share. */
+  isEqualPart(key: string, now: number, amount: number, shared: number): boolean
+  /** @param amount negative for those that are used, also more than `waitMs` said that fit: then they are missing later */
   add(key: string, amount: number, now: number): void
 }
 
-const unlimited: Buckets = { waitMs: () => 0, add: () => undefined }
+const unlimited: Buckets = { waitMs: () => 0, isEqualPart: () => true, add: () => undefined }
 
 /**
  * A missing bucket counts as full. There are two generations: a bucket that was not used for a minute is full again, and is dropped with the older
@@ -106,6 +109,11 @@ export function openBuckets(perMinute: number): Buckets {
       const left = leftOf(key, now)
       return left >= amount ? 0 : ((amount - left) * minuteMs) / perMinute
     },
+    isEqualPart(key, now, amount, shared) {
+      const used = now - youngSinceMs < minuteMs ? (young.get(key)?.used ?? 0) : 0
+      const sharing = young.has(key) ? young.size : young.size + 1
+      return used + amount <= shared / Math.max(sharing, old.size)
+    },
     add(key, amount, now) {
       const left = Math.min(perMinute, leftOf(key, now) + amount)
       if (now - youngSinceMs >= minuteMs || young.size >= bucketsMax / 2) {
@@ -114,10 +122,11 @@ export function openBuckets(perMinute: number): Buckets {
         youngSinceMs = now
       }
       const bucket = young.get(key)
-      if (bucket === undefined) young.set(key, { left, atMs: now })
+      if (bucket === undefined) young.set(key, { left, atMs: now, used: -amount })
       else {
         bucket.left = left
         bucket.atMs = now
+        bucket.used -= amount
       }
     },
   }

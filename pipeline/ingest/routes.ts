@@ -5,6 +5,7 @@
 // platform read one; a thing without quota gets 429 then, too.
 
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
+import type { Logger } from '../../config/logger.ts'
 import { type AccessControl, limitedError, noChannel, parseChannel, parseCredential } from '../../control-plane/client.ts'
 import { detailOf } from '../../http/error-answer.ts'
 import { errors, HttpError } from '../../http/errors.ts'
@@ -40,6 +41,8 @@ export interface IngestParts {
   /** For things whose owner has bounds. */
   readonly bounds?: OwnerBounds | undefined
   readonly arrivals?: ArrivalListener
+  /** For what bounds say. */
+  readonly logger?: Pick<Logger, 'warn'>
 }
 
 /** Facts about a publish that are known before its body is read. */
@@ -66,7 +69,8 @@ export function ingestRoutes({
   options,
   decoder = openDefaultDecoder(options.payloadBytesMax),
   quotas = openQuotas(options),
-  bounds = openOwnerBounds(),
+  logger,
+  bounds = openOwnerBounds(logger),
   arrivals,
 }: IngestParts): FastifyPluginAsync {
   const receiptUs = openReceiptClock()

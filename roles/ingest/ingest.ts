@@ -48,7 +48,9 @@ async function open(options: IngestRoleOptions, openLog: OpenIngestLog, role: Ro
     // Log numbers are known only to the store, which ingest cannot access: the topic's name identifies the log as well.
     routes: async app => {
       const append: Log['append'] = messages => log.append(messages)
-      await app.register(ingestRoutes({ log: { ...log, append }, logLabel: () => log.name, access, metrics, options: options.ingest }))
+      await app.register(
+        ingestRoutes({ log: { ...log, append }, logLabel: () => log.name, access, metrics, options: options.ingest, logger }),
+      )
     },
     internal: { address: options.internal.listen },
     checks: { log: () => log.check(), 'control-plane': () => control.check() },

@@ -1,4 +1,4 @@
-// What the things of users who registered themselves may publish: bytes a minute, formats, and nothing that would become a dead letter.
+// What the things of users who registered themselves may publish: bytes a minute, formats, and nothing that the transformer refuses.
 
 import { expect, test } from 'vitest'
 import { type OwnerBounds, openOwnerBounds } from '../../../pipeline/ingest/owner-bounds.ts'
@@ -9,9 +9,11 @@ import { channel, openSite } from './site.ts'
 const mebibyte = 1024 * 1024
 
 /** Bounds whose clock only moves when the test moves it. */
-function openClocked(): { bounds: OwnerBounds; pass: (ms: number) => void } {
+function openClocked(): { bounds: OwnerBounds; warnings: string[]; pass: (ms: number) => void } {
   let nowMs = 1_000_000.25
-  return { bounds: openOwnerBounds(() => nowMs), pass: ms => void (nowMs += ms) }
+  const warnings: string[] = []
+  const logger = { warn: (sentence: unknown) => void warnings.push(String(sentence)) }
+  return { bounds: openOwnerBounds(logger, () => nowMs), warnings, pass: ms => void (nowMs += ms) }
 }
 
 /** Counts so many bytes: 200 of each message are not of its payload. */
@@ -55,18 +57,49 @@ test('a message that counts for more than a minute is too large, and counts noth
   take(bounds, 'a', mebibyte)
 })
 
-test('the things of all these owners publish together the bytes of eight', () => {
-  const { bounds, pass } = openClocked()
+test('the things of all these owners publish together the bytes of eight, and an owner below an equal part is not refused for the others', () => {
+  const { bounds, warnings, pass } = openClocked()
   for (let nth = 0; nth < 8; nth++) take(bounds, `owner ${nth}`, mebibyte)
-  const all = /^all things of users who registered themselves publish together at most 8388608 bytes a minute: retry after (8|1) s/
+  expect(warnings).toEqual([])
+  const all = /^all things of users who registered themselves publish together at most 8388608 bytes a minute: retry after \d+ s/
   expect(() => take(bounds, 'late', mebibyte)).toThrow(all)
-  expect(() => bounds.check('late')).toThrow(all)
-  pass(7_500)
-  take(bounds, 'late', mebibyte)
+  bounds.check('late')
+  take(bounds, 'late', mebibyte / 2)
+  pass(30_000)
+  for (let nth = 0; nth < 7; nth++) take(bounds, `owner ${nth}`, mebibyte / 2)
+  expect(() => take(bounds, 'owner 7', mebibyte / 2)).toThrow(all)
+  expect(() => bounds.check('owner 7')).toThrow(all)
+  take(bounds, 'late', mebibyte / 4)
+  expect(() => take(bounds, 'late', mebibyte / 4)).toThrow(all)
+  expect(warnings).toEqual([
+    'all things of users who registered themselves publish together at most 8388608 bytes a minute: from now on those with more than an equal part are refused (GET /users: "bounded")',
+  ])
 })
 
-test('the things of an owner publish 16 formats of JSON, and those of all these owners together 100', () => {
-  const { bounds } = openClocked()
+test('beside many greedy owners an honest one publishes, and all together no more than their bytes', () => {
+  const { bounds, pass } = openClocked()
+  let bytes = 0
+  const attempt = (owner: string): boolean => {
+    try {
+      take(bounds, owner, 65_536)
+    } catch {
+      return false
+    }
+    bytes += 65_536
+    return true
+  }
+  for (let nth = 0; nth < 50; nth++) {
+    for (let owner = 0; owner < 80; owner++) attempt(`greedy ${owner}`)
+    if (nth % 10 === 5) expect(attempt('honest')).toBe(true)
+    pass(6_000)
+  }
+  // Those of five minutes, and what fitted at first.
+  expect(bytes).toBeGreaterThan(40 * mebibyte)
+  expect(bytes).toBeLessThan(56 * mebibyte)
+})
+
+test('the things of an owner publish 16 formats of JSON, and those of all these owners together 100, except of owners below an equal part', () => {
+  const { bounds, warnings } = openClocked()
   const publish = (owner: string, format: string | undefined): unknown => bounds.take(owner, 1, { rows: 1, format })
   for (let nth = 0; nth < 16; nth++) publish('a', `${nth}`)
   expect(() => publish('a', 'x')).toThrow(
@@ -75,8 +108,16 @@ test('the things of an owner publish 16 formats of JSON, and those of all these 
   publish('a', '7')
   publish('a', undefined)
   for (let nth = 16; nth < 100; nth++) publish(`owner ${nth % 10}`, `${nth}`)
-  expect(() => publish('late', 'x')).toThrow(/^all things of users who registered themselves publish together at most 100 formats of JSON/)
+  expect(warnings).toEqual([])
+  const all = /^all things of users who registered themselves publish together at most 100 formats of JSON/
+  for (let nth = 0; nth < 9; nth++) publish('late', `late ${nth}`)
+  expect(() => publish('late', 'x')).toThrow(all)
+  expect(() => publish('owner 6', 'x')).toThrow(all)
   publish('late', '7')
+  for (let nth = 109; nth < 200; nth++) publish(`one of many ${nth}`, `${nth}`)
+  expect(() => publish('last', 'x')).toThrow(all)
+  publish('last', '7')
+  expect(warnings).toEqual([expect.stringMatching(all)])
 })
 
 const json = { 'content-type': 'application/json' }
