@@ -100,19 +100,26 @@ const listSql = `
 
 type UserRow = SqlRow & { id: UserId; email: string; metadata: string | null; bounded: boolean }
 
+type ChangedRow = SqlRow & { changed: boolean }
+
 type NamedRow = SqlRow & { id: UserId; password_hash: string; token_version: number; disabled: boolean }
 
 export function openUsers({ database, policies, writes, passwords, versions }: Parts): Users {
-  /** Runs a change that may end the user's tokens and grants. */
-  async function endAccess(by: Actor, user: UserId, action: AuditAction, work: (write: Write) => Promise<SqlRow[]>): Promise<boolean> {
-    const isDone = await writes(by, async write => {
-      if ((await work(write)).length === 0) return false
+  /**
+   * Runs a change that may end the user's tokens and grants.
+   *
+   * @param work its row says whether it changed anything; there is none if there is no such user
+   */
+  async function endAccess(by: Actor, user: UserId, action: AuditAction, work: (write: Write) => Promise<ChangedRow[]>): Promise<boolean> {
+    const row = await writes(by, async write => {
+      const [row] = await work(write)
+      if (row?.changed !== true) return row
       write.note(action, [user])
       write.ends({ kind: 'user', user })
-      return true
+      return row
     })
-    if (isDone) versions.forget(user)
-    return isDone
+    if (row?.changed === true) versions.forget(user)
+    return row !== undefined
   }
 
   async function byEmail(email: string): Promise<NamedRow | undefined> {
@@ -160,10 +167,10 @@ export function openUsers({ database, policies, writes, passwords, versions }: P
       const hash = await passwords.hash(password)
       const sql = `
         UPDATE control_plane.users SET password_hash = $2, token_version = token_version + 1
-        WHERE id = $1 AND ($3::int4 IS NULL OR token_version = $3) RETURNING id`
+        WHERE id = $1 AND ($3::int4 IS NULL OR token_version = $3) RETURNING true AS changed`
       const action = by.user === user ? 'user.change-password' : 'user.reset-password'
       return endAccess(by, user, action, async write => {
-        const changed = await write.query(sql, [user, hash, ifVersion ?? null])
+        const changed = await write.query<ChangedRow>(sql, [user, hash, ifVersion ?? null])
         if (changed.length > 0 && revokesKeys) await revokeAllKeys(write, user)
         return changed
       })
@@ -191,21 +198,26 @@ export function openUsers({ database, policies, writes, passwords, versions }: P
     },
 
     async setDisabled(by, user, isDisabled) {
+      const meantSql = 'id = $1 AND NOT EXISTS (SELECT FROM control_plane.users WHERE id = $3 AND disabled_at IS NOT NULL)'
       const sql = `
-        UPDATE control_plane.users
-        SET disabled_at = CASE WHEN $2::boolean THEN coalesce(disabled_at, now()) END, token_version = token_version + 1
-        WHERE id = $1 AND NOT EXISTS (SELECT FROM control_plane.users WHERE id = $3 AND disabled_at IS NOT NULL) RETURNING id`
+        WITH done AS (
+          UPDATE control_plane.users SET disabled_at = CASE WHEN $2::boolean THEN now() END, token_version = token_version + 1
+          WHERE ${meantSql} AND (disabled_at IS NOT NULL) <> $2::boolean RETURNING id
+        )
+        SELECT EXISTS (SELECT FROM done) AS changed FROM control_plane.users WHERE ${meantSql}`
       const action = isDisabled ? 'user.disable' : 'user.enable'
       return endAccess(by, user, action, async write => {
         if (isDisabled) await demandOtherAdministrator(write, policies, [user])
-        return write.query(sql, [user, isDisabled, by.user ?? null])
+        return write.query<ChangedRow>(sql, [user, isDisabled, by.user ?? null])
       })
     },
 
     setBounded(by, user, isBounded) {
-      const sql = 'UPDATE control_plane.users SET bounded = $2 WHERE id = $1 RETURNING id'
+      const sql = `
+        WITH done AS (UPDATE control_plane.users SET bounded = $2::boolean WHERE id = $1 AND bounded <> $2::boolean RETURNING id)
+        SELECT EXISTS (SELECT FROM done) AS changed FROM control_plane.users WHERE id = $1`
       // Grants say whether the owner of a thing has bounds.
-      return endAccess(by, user, isBounded ? 'user.bound' : 'user.raise', write => write.query(sql, [user, isBounded]))
+      return endAccess(by, user, isBounded ? 'user.bound' : 'user.raise', write => write.query<ChangedRow>(sql, [user, isBounded]))
     },
   }
 }

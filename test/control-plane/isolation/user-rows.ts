@@ -110,6 +110,12 @@ export const userRows: readonly Row[] = [
     allowed: isAdministrator,
     status: 204,
     changes: 'more',
+    async prepare({ world }) {
+      const authorization = world.authorization('administrator')!
+      await world.asker.call('PUT', `/users/${world.bystander.id}/disabled`, { authorization, body: { disabled: true } })
+    },
+    // Enabled by the other one already.
+    unchanged: ['administratorKey'],
     request: ({ world }) => ({ parameters: { user: world.bystander.id }, body: { disabled: false } }),
     answer: () => '',
   },

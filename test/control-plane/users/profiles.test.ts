@@ -137,6 +137,24 @@ describePlatform('users', platform => {
     expect(await platform().plane.issueToken('unknown@sluice.example')).toBeUndefined()
   })
 
+  test('a state that a user has already leaves no line, and ends no token and no grant', async () => {
+    const { id, token } = await platform().user()
+    const set = async (what: 'disabled' | 'bounded', value: boolean): Promise<number> =>
+      (await ask('PUT', `/users/${id}/${what}`, { [what]: value }, administrator)).status
+    const actions = async (): Promise<string[]> => {
+      const { json } = await ask('GET', `/audit?object=${id}`, undefined, administrator)
+      return (json!['entries'] as { action: string }[]).map(({ action }) => action)
+    }
+    const ended: unknown[] = []
+    const forget = platform().plane.access.onChange(change => ended.push(change))
+    expect([await set('disabled', false), await set('bounded', false)]).toEqual([204, 204])
+    expect([ended, await actions()]).toEqual([[], ['user.register']])
+    expect((await ask('GET', '/users/profile', undefined, token)).status).toBe(200)
+    for (const what of ['bounded', 'disabled'] as const) expect([await set(what, true), await set(what, true)]).toEqual([204, 204])
+    forget()
+    expect([ended.length, await actions()]).toEqual([2, ['user.disable', 'user.bound', 'user.register']])
+  })
+
   test('the administrator cannot disable themselves', async () => {
     const { id } = (await ask('GET', '/users/profile', undefined, administrator)).json as { id: string }
     expect((await ask('PUT', `/users/${id}/disabled`, { disabled: true }, administrator)).status).toBe(409)
