@@ -1,4 +1,5 @@
-// Slots for work of which only so much may be under way: shared between accounts, so that one that has none gets one, whatever others do.
+// Slots for work of which only so much may be under way: shared between accounts, so that one that has none gets one while another has several, or has had
+// its only one for ten seconds.
 //
 // Slots that are held for long: at the bound an account takes one from the account that has the most, and one that has none from whoever had theirs for
 // longest. Work that takes turns: those wait in the order of what their accounts have and lately used; an account that lately used little waits for short
@@ -66,8 +67,8 @@ const share = 1 / 4
 const littleMsMax = 250
 /**
  * Used time is forgotten at this speed: so slowly that with up to twenty accounts a slot that of long work is not forgotten before the next turn. If it were,
- * each would count as one that used little, and end the work of another before it is done. No more than this counts, so that who exported for long has a turn
- * again within `waitMsMax`, after those who used less.
+ * each would count as one that used little, and end the work of another before it is done. With more accounts, turns go by arrival. No more than this
+ * counts, so that who exported for long has a turn again within `waitMsMax`, after those who used less.
  */
 const forgottenPerMs = 0.05
 const usedMsMax = 1_500
