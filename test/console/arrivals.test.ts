@@ -147,6 +147,23 @@ test('the streams of one user are bounded', async () => {
   expect((await follow('reader')).status).toBe(200)
 })
 
+test('50 users who ask for all streams do not keep another one from theirs', async () => {
+  let greedy = 0
+  for (let nth = 0; nth < 50; nth++) {
+    viewers.add(`greedy-${nth}`)
+    for (let turn = 0; turn < 3; turn++)
+      await follow(`greedy-${nth}`).then(
+        () => greedy++,
+        () => undefined,
+      )
+  }
+  // Of these 100 are open: the others had to make room.
+  expect(greedy).toBeGreaterThan(100)
+  const stream = await opened(await follow())
+  arrivals.refused(thing, channel, 'forbidden', 'x')
+  expect(await outcomesIn(stream)).toEqual(['refused'])
+})
+
 test.each([
   ['invalid', thing, 401],
   ['stranger', thing, 403],
