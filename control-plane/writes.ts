@@ -6,6 +6,7 @@ import type { Actor, AuditAction, AuditLog } from './audit/store.ts'
 import type { AccessChange } from './client.ts'
 import type { UserId } from './ids.ts'
 import type { PolicyStore, PolicyWriter, Relation } from './policies/policy-store.ts'
+import { openChangeBound } from './users/bounds.ts'
 
 export type { Actor } from './audit/store.ts'
 
@@ -31,7 +32,7 @@ export interface Write extends Queries, Actor {
  *
  * @param by the actor, or an open write: then `work` runs inside it, and both are committed together, or neither
  * @throws DatabaseError, and whatever `work` throws; nothing has changed then
- * @throws HttpError `unavailable` as `PolicyStore.transaction`
+ * @throws HttpError `unavailable` as `PolicyStore.transaction`; `too_many_requests` before `work` as `ChangeBound.demand`
  */
 export type Writes = <By extends Actor, Result>(by: By, work: (write: Write & By) => Promise<Result>) => Promise<Result>
 
@@ -46,10 +47,15 @@ const undoneStates: ReadonlySet<string> = new Set(['40P01', '40001'])
 const attemptsMax = 5
 
 export function openWrites({ policies, audit, accessChanges }: Parts): Writes {
+  const changeBound = openChangeBound()
+
   const attempt: Writes = async (by, work) => {
     const ended: AccessChange[] = []
+    let named = 0
     const written = policies.transaction(async (transaction, policyWriter) => {
       ended.length = 0
+      named = 0
+      if (by.user !== undefined) await changeBound.demand(transaction, by.user)
       const noted: Parameters<Write['note']>[] = []
       const outcome = await work({
         ...by,
@@ -58,12 +64,14 @@ export function openWrites({ policies, audit, accessChanges }: Parts): Writes {
         note: (...entry) => void noted.push(entry),
         ends: (...accesses) => void ended.push(...accesses),
       })
+      for (const [, objects] of noted) named += objects.length
       for (const entry of noted) await audit.add(transaction, by, ...entry)
       await accessChanges.announceAll(ended, transaction)
       return outcome
     })
     // Also if it throws: it may be committed nevertheless, with policies that a store elsewhere has not accepted yet.
     return written.finally(() => {
+      if (by.user !== undefined) changeBound.note(by.user, named)
       for (const change of ended) accessChanges.emit(change)
     })
   }

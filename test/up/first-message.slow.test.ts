@@ -91,7 +91,10 @@ test.each([
   await using folder = await startedFolder()
   const environment = proxies === '' ? {} : { SVC_HTTP_TRUSTED_PROXIES: proxies }
   const platform = await startPlatform({ data: folder.path, arguments: ['--host', host], environment })
-  const sentence = platform.printed().split('\n').find(line => line.startsWith(`${whoReaches} this address: `))
+  const sentence = platform
+    .printed()
+    .split('\n')
+    .find(line => line.startsWith(`${whoReaches} this address: `))
   expect(sentence).toMatch(/, and register as users \(SVC_USERS_ALLOW_SELF_REGISTER=false closes that\)$/)
   expect(await profileOf(platform.url, await makeSite(platform.url))).toMatchObject({ bounded: true })
   expect(await platform.stop()).toBe(0)

@@ -1,6 +1,6 @@
-// Who may register when self-registration is closed, by option or by policy (SPEC §5), how often, and what users who registered themselves may own.
+// Who may register when self-registration is closed, by option or by policy (SPEC §5), how often, and what users who registered themselves may own and change.
 
-import { afterEach, expect, onTestFinished, test } from 'vitest'
+import { afterEach, expect, onTestFinished, test, vi } from 'vitest'
 import { openRelationalPolicies } from '../../../control-plane/policies/relational.ts'
 import type { Answer } from '../../up/operator.ts'
 import { call } from '../../up/operator.ts'
@@ -70,15 +70,26 @@ describeOnDatabases('self-registration', database => {
     return { path: headers.get('location')!, email: credentials.email, token: await platform.signIn(credentials) }
   }
 
+  /** @returns lets minutes pass for what is counted in memory */
+  function openClock(): () => void {
+    const now = performance.now.bind(performance)
+    let passedMs = 0
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + passedMs)
+    onTestFinished(() => clock.mockRestore())
+    return () => void (passedMs += 240_000)
+  }
+
   const named = (count: number): object[] => Array.from({ length: count }, () => ({ name: 'x' }))
 
   test('a user who registered themselves owns a bounded number of things, channels and API keys, until an administrator lifts that', async () => {
     platform = await openPlatform(database(), { boundSelfRegistered: true })
+    const passMinutes = openClock()
     const { url, plane } = platform
     const { path, email, token } = await strange()
     const byAdministrator = await platform.administrator()
     const refusal = new RegExp(`at most \\d+ (things|channels|API keys), .*PUT ${path}/bounded`)
     const create = async (route: string, body: object = { name: 'x' }, authorization = token): Promise<number> => {
+      passMinutes()
       const { status, text } = await call(url, 'POST', route, { authorization, body })
       if (status === 409) expect(text).toMatch(refusal)
       return status
@@ -110,14 +121,41 @@ describeOnDatabases('self-registration', database => {
     expect([await setBounded(true), await create('/keys')]).toEqual([204, 409])
   })
 
+  test('the changes of a user who registered themselves name a bounded number of ids a minute, until an administrator lifts that', async () => {
+    platform = await openPlatform(database(), { boundSelfRegistered: true })
+    const passMinutes = openClock()
+    const { url } = platform
+    const { path, token } = await strange()
+    const create = (count: number, authorization = token): Promise<Answer> =>
+      call(url, 'POST', '/things/bulk', { authorization, body: named(count) })
+    expect((await create(400)).status).toBe(201)
+    const refused = await create(1)
+    expect([refused.status, refused.json!['detail']]).toEqual([
+      429,
+      expect.stringMatching(new RegExp(`name at most 300 ids a minute: retry after \\d+ s, .*PUT ${path}/bounded`)),
+    ])
+    expect(Number(refused.headers.get('retry-after'))).toBeLessThanOrEqual(21)
+    expect((await call(url, 'GET', '/things', { authorization: token })).json).toMatchObject({ total: 400 })
+    const other = await platform.user()
+    expect([(await create(400, other.token)).status, (await create(1, other.token)).status]).toEqual([201, 201])
+    passMinutes()
+    expect([(await create(400)).status, (await create(1)).status]).toEqual([201, 429])
+    const lifted = { authorization: await platform.administrator(), body: { bounded: false } }
+    expect((await call(url, 'PUT', `${path}/bounded`, lifted)).status).toBe(204)
+    expect((await create(1)).status).toBe(201)
+  })
+
   test('a mapping with certificates meets the bounds before anything is signed', async () => {
     const vault = await startVaultStandIn()
     onTestFinished(() => vault.stop())
     const provisioning = { layout: fullLayout, externalKeyBytesMin: 8 }
     platform = await openPlatform(database(), { boundSelfRegistered: true, provisioning, certificates: certificatesOf(vault) })
+    const passMinutes = openClock()
     const { token: authorization } = await strange()
-    const ask = async (route: string, body: object): Promise<number> =>
-      (await call(platform.url, 'POST', route, { authorization, body })).status
+    const ask = async (route: string, body: object): Promise<number> => {
+      passMinutes()
+      return (await call(platform.url, 'POST', route, { authorization, body })).status
+    }
     const map = (): Promise<number> => ask('/mapping', { external_id: `signed-${serial++}`, external_key: 'a secret external key' })
     expect([await ask('/things/bulk', named(997)), await map()]).toEqual([201, 201])
     // An authority that is asked now makes it a 503.
