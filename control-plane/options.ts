@@ -19,7 +19,7 @@ export const usersOptions = Type.Object({
     minimum: 0,
     maximum: 1_000_000,
     description:
-      'Users whom clients of one network (an IPv4 address, a /64 of IPv6) may register in an hour; further requests get 429. Administrators are not limited. Behind a proxy that is not in `http.trusted_proxies` all clients are one network. 0 is no limit.',
+      'Users whom clients of one network (an IPv4 address, a /64 of IPv6) may register in an hour, and four times as many those of a /48 of IPv6; further requests get 429. Administrators are not limited. Behind a proxy that is not in `http.trusted_proxies` all clients are one network. 0 is no limit.',
   }),
   boundSelfRegistered: Type.Boolean({
     default: true,

@@ -11,28 +11,34 @@ export interface Registrations {
   note(address: string): Promise<void>
 }
 
-/** @param perHour 0 is no limit */
+/** A site of IPv6 has many networks, so those of a /48 together register this many times what one may. */
+const largeNetworkTimes = 4
+
+/** @param perHour of one network; 0 is no limit */
 export function openRegistrations(
   failedAttempts: Pick<FailedAttempts, 'keyOf' | 'count' | 'note' | 'limitedMs'>,
   perHour: number,
 ): Registrations {
   if (perHour === 0) return { demand: async () => undefined, note: async () => undefined }
-  const limit = { max: perHour, seconds: 3600 }
-  const keyOf = (address: string): string => failedAttempts.keyOf('registration', networkOf(address))
+  const limitsOf = (address: string) => [
+    { key: failedAttempts.keyOf('registration', networkOf(address)), limit: { max: perHour, seconds: 3600 } },
+    { key: failedAttempts.keyOf('registration-site', networkOf(address, 48)), limit: { max: largeNetworkTimes * perHour, seconds: 3600 } },
+  ]
 
   return {
     async demand(address) {
-      const key = keyOf(address)
-      if (failedAttempts.limitedMs(key) === 0) {
-        const [count] = await failedAttempts.count([key], limit)
-        if (count! < perHour) return
+      for (const { key, limit } of limitsOf(address)) {
+        if (failedAttempts.limitedMs(key) === 0) {
+          const [count] = await failedAttempts.count([key], limit)
+          if (count! < limit.max) continue
+        }
+        const retryAfterSeconds = Math.ceil(failedAttempts.limitedMs(key) / 1000)
+        const detail = `clients of this network have registered ${limit.max} users within an hour: retry in ${retryAfterSeconds} s, or ask an administrator to create the user`
+        throw new HttpError('too_many_requests', detail, { retryAfterSeconds })
       }
-      const retryAfterSeconds = Math.ceil(failedAttempts.limitedMs(key) / 1000)
-      const detail = `clients of this network have registered ${perHour} users within an hour: retry in ${retryAfterSeconds} s, or ask an administrator to create the user`
-      throw new HttpError('too_many_requests', detail, { retryAfterSeconds })
     },
     async note(address) {
-      await failedAttempts.note([keyOf(address)], limit)
+      for (const { key, limit } of limitsOf(address)) await failedAttempts.note([key], limit)
     },
   }
 }

@@ -91,17 +91,17 @@ export function openClientAddresses(trustedProxies: readonly string[], logger?: 
 }
 
 /**
- * The network that counts as one client: an IPv4 address, also if NAT64 writes it as IPv6 (64:ff9b::/96, RFC 6052 §2.1), or the /64 network
- * that belongs to one IPv6 site (RFC 6177 §2).
+ * The network that counts as one client: an IPv4 address, also if NAT64 writes it as IPv6 (64:ff9b::/96, RFC 6052 §2.1), or a /64 of IPv6. A site may
+ * have many of these: up to all of a /48 (RFC 6177 §2).
  */
-export function networkOf(address: string): string {
+export function networkOf(address: string, bits: 48 | 64 = 64): string {
   if (!isIPv6(address)) return address
   const [head = '', tail] = address.split('::')
   const left = head.split(':')
   const right = tail === undefined || tail === '' ? [] : tail.split(':')
   const written = tail === undefined ? left : [...left, ...Array<string>(8 - left.length - right.length).fill('0'), ...right]
   const groups = written.map(group => group || '0')
-  if (groups.slice(0, 6).join(':') !== '64:ff9b:0:0:0:0') return `${groups.slice(0, 4).join(':')}::/64`
+  if (groups.slice(0, 6).join(':') !== '64:ff9b:0:0:0:0') return `${groups.slice(0, bits / 16).join(':')}::/${bits}`
   return groups
     .slice(6)
     .map(group => Number.parseInt(group, 16))

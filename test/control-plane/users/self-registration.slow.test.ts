@@ -37,7 +37,7 @@ describeOnDatabases('self-registration', database => {
     expect((await register((await platform.user()).token)).status).toBe(201)
   })
 
-  test('one network registers a number of users in an hour, at all instances together, whatever was refused; others, and the administrator, are not limited by that', async () => {
+  test('one network registers a number of users in an hour, at all instances together, whatever was refused, and a /48 four times as many; others, and the administrator, are not limited by that', async () => {
     platform = await openPlatform(database(), { registrationsPerHour: 3 })
     const { token } = await platform.user()
     const other = await openPlatform(database(), { registrationsPerHour: 3 })
@@ -56,7 +56,12 @@ describeOnDatabases('self-registration', database => {
     }
     expect(await registerTaken()).toBe(429)
     expect((await register(await platform.administrator(), { address: address(4) })).status).toBe(201)
-    expect((await register(undefined, { address: '2001:db8:0:8::1' })).status).toBe(201)
+    // Three of this site have registered.
+    for (let nth = 3; nth < 12; nth++) expect((await register(undefined, { address: `2001:db8:0:1${nth}::1` })).status).toBe(201)
+    const ofSite = await register(undefined, { address: '2001:db8:0:8::1' })
+    expect([ofSite.status, ofSite.text]).toEqual([429, expect.stringMatching(/have registered 12 users within an hour/)])
+    expect(Number(ofSite.headers.get('retry-after'))).toBeGreaterThan(3_500)
+    expect((await register(undefined, { address: '2001:db8:1:7::1' })).status).toBe(201)
     await database().query("UPDATE control_plane.failed_attempts SET ends_at = now() - interval '1 second'")
     const later = await openPlatform(database(), { registrationsPerHour: 3 })
     expect((await register(undefined, { url: later.url, address: address(4) })).status).toBe(201)

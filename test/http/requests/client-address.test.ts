@@ -67,6 +67,12 @@ test.each([
   expect(networkOf(address)).toBe(network)
 })
 
+test('the largest network that a site has is a /48', () => {
+  expect(networkOf('2001:db8:1:2:3:4:5:6', 48)).toBe('2001:db8:1::/48')
+  expect(networkOf('2001:db8::17', 48)).toBe('2001:db8:0::/48')
+  expect(networkOf('198.51.100.1', 48)).toBe('198.51.100.1')
+})
+
 test('a route gets the client address behind trusted proxies', async () => {
   const server = await startServer({ trustedProxies: ['127.0.0.1'] }, app => {
     app.get('/from', async request => ({ address: clientAddressOf(request) }))
