@@ -24,7 +24,7 @@ export const usersOptions = Type.Object({
   boundSelfRegistered: Type.Boolean({
     default: true,
     description:
-      'Whether users who register themselves have bounds: 1,000 things, 100 channels, 100 API keys, and of what their things publish 1 MiB a minute and 16 formats of JSON. An administrator lifts them with `PUT /users/<id>/bounded`; users whom an administrator creates have none, nor has anyone of an `up` on a loopback address without `http.trusted_proxies`.',
+      'Whether users who register themselves have bounds of what they own, change and publish, alone and together, as `docs/limits.md` lists them. An administrator lifts them with `PUT /users/<id>/bounded`; users whom an administrator creates have none, nor has anyone of an `up` on a loopback address without `http.trusted_proxies`.',
   }),
 })
 
