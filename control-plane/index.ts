@@ -189,7 +189,7 @@ export function prepareControlPlane({
   }
   const bootstrapConfigs = openBootstrapConfigs(bootstrapConfigParts)
   const rows = openMappingRows(database, externalKeys)
-  const mappings = openMappings({ layout, rows, writes, things, channels, connections, bootstrapConfigs, externalKeys, certificates })
+  const mappings = openMappings({ ...bootstrapConfigParts, layout, rows, channels, bootstrapConfigs })
   const authentication = openAuthentication({ tokens, users, apiKeys, unknownKeys })
   const authorization = openAuthorization(policies)
   const configuredCaller = credentials && openConfiguredCaller(credentials, { authentication, signIn, users, logger })

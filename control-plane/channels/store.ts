@@ -26,8 +26,6 @@ export interface Channels {
    * @throws HttpError `conflict` for an id that is in use, or was that of another user's channel, and for more than the user may own
    */
   create(by: Caller, channels: readonly NewEntity[], requested?: readonly RequestedId[]): Promise<Channel[]>
-  /** @throws HttpError `conflict` if `create` refuses so many more */
-  demandCapacity(owner: UserId, more: number): Promise<void>
   find(owner: UserId, channel: ChannelId): Promise<{ readonly channel: Channel; readonly version: number } | undefined>
   /** For any owner. */
   exists(channel: ChannelId): Promise<boolean>
@@ -121,8 +119,6 @@ export function openChannels(database: Database, writes: Writes): Channels {
       await isMade.catch(refuseUsed)
       return rows.map(({ id, name, metadata }) => (metadata === undefined ? { id, name } : { id, name, metadata }))
     },
-
-    demandCapacity: (owner, more) => demandCapacity(database, owner, 'channels', more),
 
     find,
 

@@ -5,7 +5,7 @@
 // lets one of many equal requests do the work, and the others find its result. Certificates are signed before the transaction, so that it does not wait
 // for the authority.
 
-import { DatabaseError } from '../../database/database.ts'
+import { DatabaseError, type Queries } from '../../database/database.ts'
 import { HttpError } from '../../http/errors.ts'
 import { networkOf } from '../../http/requests/client-address.ts'
 import type { BootstrapConfigs } from '../bootstrap/bootstrap-configs.ts'
@@ -17,6 +17,7 @@ import type { Connections } from '../connections/store.ts'
 import { newThingId, type ThingId, type UserId } from '../ids.ts'
 import { openFairQueue, type Requester } from '../outside/fair-queue.ts'
 import type { Thing, Things } from '../things/store.ts'
+import { demandCapacity } from '../users/bounds.ts'
 import type { Caller, Write, Writes } from '../writes.ts'
 import { type AnsweredCertificates, answerOf, issuedBy, requestsFor } from './certificates.ts'
 import { fillContent } from './content.ts'
@@ -52,11 +53,12 @@ export interface Mappings {
 }
 
 interface Parts {
+  readonly database: Queries
   readonly layout: Layout
   readonly rows: MappingRows
   readonly writes: Writes
-  readonly things: Pick<Things, 'create' | 'demandCapacity' | 'findAll' | 'remove'>
-  readonly channels: Pick<Channels, 'create' | 'demandCapacity' | 'remove'>
+  readonly things: Pick<Things, 'create' | 'findAll' | 'remove'>
+  readonly channels: Pick<Channels, 'create' | 'remove'>
   readonly connections: Pick<Connections, 'connect'>
   readonly bootstrapConfigs: Pick<BootstrapConfigs, 'create' | 'demandFree'>
   readonly externalKeys: ExternalKeys
@@ -75,7 +77,7 @@ interface Prepared {
 const mappingWork = { what: ['mappings', 'created'], concurrentMax: 32, jobsMax: 400, addressJobsMax: 200, accountJobsMax: 60 } as const
 
 export function openMappings(parts: Parts): Mappings {
-  const { layout, rows, writes, things, channels, connections, bootstrapConfigs, externalKeys, certificates } = parts
+  const { database, layout, rows, writes, things, channels, connections, bootstrapConfigs, externalKeys, certificates } = parts
   const { isProvisioned, isWhitelisted, hasCertificates, content } = layout.bootstrap
   /** Index of the thing that the external id belongs to; of the first, if it belongs to none. */
   const main = Math.max(
@@ -101,8 +103,8 @@ export function openMappings(parts: Parts): Mappings {
     }
     if (await rows.isTaken(request)) throw new ExternalKeyTakenError()
     if (isProvisioned) await bootstrapConfigs.demandFree(owner, request)
-    await channels.demandCapacity(owner, layout.channels.length)
-    await things.demandCapacity(owner, layout.things.length)
+    await demandCapacity(database, owner, 'channels', layout.channels.length)
+    await demandCapacity(database, owner, 'things', layout.things.length)
     return true
   }
 

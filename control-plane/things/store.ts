@@ -37,8 +37,6 @@ export interface Things {
    * @throws HttpError `conflict` for an id or key that is in use, and for more things than the user may own
    */
   create(by: Caller, things: readonly NewEntity[], requested?: readonly RequestedId[]): Promise<Thing[]>
-  /** @throws HttpError `conflict` if `create` refuses so many more */
-  demandCapacity(owner: UserId, more: number): Promise<void>
   find(thing: ThingId): Promise<{ readonly thing: Thing; readonly version: number } | undefined>
   /** The things that exist among these, in the order given. */
   findAll(things: readonly ThingId[]): Promise<Thing[]>
@@ -224,8 +222,6 @@ export function openThings({ database, policies, writes, thingKeys, certificates
       await isMade.catch(refuseUsed)
       return created
     },
-
-    demandCapacity: (owner, more) => demandCapacity(database, owner, 'things', more),
 
     async find(thing) {
       const [row] = await database.query<ThingRow & VersionRow>(findSql, [thing])
