@@ -25,6 +25,7 @@ export function openFailingDatabase(database: Database): FailingDatabase {
 
   return {
     kind: database.kind,
+    connectionsMax: database.connectionsMax,
     query: (...of) => unlessFailing(() => database.query(...of)),
     run: (...of) => unlessFailing(() => database.run(...of)),
     transaction: (...of) => unlessFailing(() => database.transaction(...of)),

@@ -4,7 +4,7 @@ import { Type } from 'typebox'
 import type { Database, SqlRow, SqlValue } from '../database/database.ts'
 import { type Fault, HttpError } from '../http/errors.ts'
 import { parseJsonText, pointerPart, unstorable } from '../http/requests/json-body.ts'
-import { boundedRows, type PageRequest, pageSql } from './requests/page.ts'
+import { boundedRows, type PageRequest, pageSql, type Searcher } from './requests/page.ts'
 import { refuseFaults, textFault } from './requests/text.ts'
 
 export const nameBytesMax = 1_024
@@ -97,7 +97,7 @@ function filterSql({ name, metadata }: EntityFilter, values: number): [sql: stri
 }
 
 /**
- * The rows of a page that also match these filters; a metadata filter is bounded in time (`boundedRows`).
+ * The rows of a page that also match these filters; a metadata filter takes turns and is bounded in time (`boundedRows`).
  *
  * @param matching the statement for `pageSql`, and its values without offset and limit
  * @param advice what the caller can do if a metadata filter takes too long
@@ -107,13 +107,14 @@ export function filteredRows<Row extends SqlRow>(
   [matching, values]: readonly [sql: string, values: readonly SqlValue[]],
   filter: EntityFilter,
   page: PageRequest,
+  by: Searcher,
   advice = 'narrow the list by name too',
 ): Promise<(Row & { total: bigint })[]> {
   const isByMetadata = filter.metadata !== undefined
   const [filtered, wanted] = filterSql(filter, values.length)
   const all = [...values, ...wanted, page.offset, page.limit]
   const sql = pageSql(matching + filtered, all.length, page, { readsOnce: isByMetadata })
-  return isByMetadata ? boundedRows(database, advice, sql, all) : database.query(sql, all)
+  return isByMetadata ? boundedRows(database, by, advice, sql, all) : database.query(sql, all)
 }
 
 /** @throws HttpError `malformed_request` with the place of each fault; `pointer` is the place of the entities: `/body` for a list */

@@ -43,6 +43,8 @@ export type Step = { readonly sql: string; readonly values: readonly SqlValue[] 
 
 export interface Database extends Queries {
   readonly kind: 'server' | 'embedded'
+  /** So many statements run at once. */
+  readonly connectionsMax: number
   query<Row extends SqlRow = SqlRow>(sql: string, values?: readonly SqlValue[], asking?: Asking): Promise<Row[]>
   /**
    * Runs known steps in order in one transaction; if one fails, all are rolled back. They are sent to a server in one

@@ -202,6 +202,7 @@ export async function openServer(options: ServerOptions): Promise<Database> {
 
   return {
     kind: 'server',
+    connectionsMax: options.connectionsMax,
     query: (sql, values = [], { signal } = {}) => gate.pass(() => query(sql, values, signal)),
     execute: sql => gate.pass(() => once(async client => void (await client.query(sql)))),
     run: (steps, signal) => gate.pass(() => once(client => exchange(client, steps), signal)),

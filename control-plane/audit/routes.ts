@@ -3,6 +3,7 @@
 import type { HttpServer } from '../../http/server.ts'
 import { type Authentication, callerOf } from '../access/authentication.ts'
 import type { Authorization } from '../access/authorization.ts'
+import { searcherOf } from '../requests/page.ts'
 import { toUtc } from '../requests/text.ts'
 import { listAuditSchema } from './schema.ts'
 import type { AuditEntry, AuditLog } from './store.ts'
@@ -18,7 +19,8 @@ export function auditRoutes(app: HttpServer, { audit, authentication, authorizat
     await authorization.demand(callerOf(request), 'member', 'authorities')
     const { offset, limit, user_id: actor, object, action, from, to } = request.query
     const time = { from: from && toUtc(from, '/query/from'), to: to && toUtc(to, '/query/to') }
-    const { total, items } = await audit.list({ actor, object: object?.toLowerCase(), action, ...time }, { offset, limit })
+    const by = searcherOf(callerOf(request), reply)
+    const { total, items } = await audit.list({ actor, object: object?.toLowerCase(), action, ...time }, { offset, limit }, by)
     return reply.send({ total, offset, limit, entries: items.map(answerOf) })
   })
 }

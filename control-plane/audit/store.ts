@@ -5,7 +5,7 @@
 import type { Database, Queries, SqlRow, SqlValue } from '../../database/database.ts'
 import type { UserId } from '../ids.ts'
 import type { Relation } from '../policies/policy-store.ts'
-import { boundedRows } from '../requests/page.ts'
+import { boundedRows, type Searcher } from '../requests/page.ts'
 
 export const auditActions = [
   ...(['user.register', 'user.update', 'user.change-password', 'user.reset-password', 'user.disable', 'user.enable'] as const),
@@ -83,7 +83,7 @@ export interface AuditLog {
   /** Call it in the transaction of the change, so that there is no change without its line and no line without its change. */
   add(transaction: Queries, by: Actor, action: AuditAction, objects: readonly string[], relations?: readonly Relation[]): Promise<void>
   /** The newest first. */
-  list(filter: AuditFilter, page: { readonly offset: number; readonly limit: number }): Promise<AuditPage>
+  list(filter: AuditFilter, page: { readonly offset: number; readonly limit: number }, by: Searcher): Promise<AuditPage>
 }
 
 /** Counting stops here: an exact total would read a log of years to its end. */
@@ -146,10 +146,10 @@ export function openAuditLog(database: Database, { retentionDays }: { readonly r
       await transaction.query(addSql, [...who, action, objects, retentionDays, relations])
     },
 
-    async list(filter, { offset, limit }) {
+    async list(filter, { offset, limit }, by) {
       const [matching, values] = matchingSql(filter, retentionDays)
-      const [counted] = await boundedRows<{ total: bigint }>(database, advice, `${matching} ${countSql}`, values)
-      const rows = await boundedRows<EntryRow>(database, advice, matching + pageSql(values.length), [...values, offset, limit])
+      const [counted] = await boundedRows<{ total: bigint }>(database, by, advice, `${matching} ${countSql}`, values)
+      const rows = await boundedRows<EntryRow>(database, by, advice, matching + pageSql(values.length), [...values, offset, limit])
       return { total: Number(counted?.total ?? 0), items: rows.map(toEntry) }
     },
   }

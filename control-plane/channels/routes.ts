@@ -7,7 +7,7 @@ import type { Authorization } from '../access/authorization.ts'
 import { checkEntities, type NewEntity, parseMetadataFilter } from '../entity.ts'
 import { type ChannelId, toChannelId, type UserId } from '../ids.ts'
 import { deprecatedBy, exposeLocation } from '../requests/answers.ts'
-import { pageOf } from '../requests/page.ts'
+import { pageOf, searcherOf } from '../requests/page.ts'
 import type { RequestedId, RequestedIds } from '../requests/requested-ids.ts'
 import { eTagOf, expectedVersions, writtenOrThrow } from '../versions.ts'
 import {
@@ -56,7 +56,8 @@ export function channelRoutes(app: HttpServer, { channels, requestedIds, authent
   app.get('/channels', { schema: listChannelsSchema, onRequest }, async (request, reply) => {
     const { name, metadata } = request.query
     const filter = { name, metadata: parseMetadataFilter(metadata) }
-    const { items, ...page } = pageOf(await channels.list(callerOf(request), filter, request.query), request.query)
+    const by = searcherOf(callerOf(request), reply)
+    const { items, ...page } = pageOf(await channels.list(by, filter, request.query), request.query)
     return reply.send({ ...page, channels: items })
   })
 

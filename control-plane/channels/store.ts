@@ -4,7 +4,7 @@ import type { Database, SqlRow, SqlValue } from '../../database/database.ts'
 import { parseJsonText } from '../../http/requests/json-body.ts'
 import { type EntityFilter, filteredRows, foldedName, type Metadata, type NewEntity } from '../entity.ts'
 import { type ChannelId, newChannelId, type ThingId, toChannelId, type UserId } from '../ids.ts'
-import { type Page, type PageRequest, pageSql, toPage } from '../requests/page.ts'
+import { type Page, type PageRequest, pageSql, type Searcher, toPage } from '../requests/page.ts'
 import { inUse, type RequestedId, refuseUsed } from '../requests/requested-ids.ts'
 import { demandCapacity } from '../users/bounds.ts'
 import { outcomeOf, type Versions, type WriteOutcome } from '../versions.ts'
@@ -30,8 +30,8 @@ export interface Channels {
   /** For any owner. */
   exists(channel: ChannelId): Promise<boolean>
   isOwner(user: UserId, channel: ChannelId): Promise<boolean>
-  /** The channels of one owner. */
-  list(owner: UserId, filter: EntityFilter, page: PageRequest): Promise<Page<Channel>>
+  /** The channels of the one who searches. */
+  list(by: Searcher, filter: EntityFilter, page: PageRequest): Promise<Page<Channel>>
   /** The channels of one owner that the thing is connected to, or that it is not connected to. */
   listConnected(owner: UserId, thing: ThingId, connected: boolean, page: PageRequest): Promise<Page<Channel>>
   /** Replaces name and metadata. */
@@ -130,8 +130,8 @@ export function openChannels(database: Database, writes: Writes): Channels {
       return (await database.query('SELECT 1 FROM control_plane.channels WHERE id = $1 AND owner = $2', [channel, user])).length > 0
     },
 
-    async list(owner, filter, page) {
-      return toPage(await filteredRows<ChannelRow>(database, [ownSql, [owner]], filter, page), toChannel)
+    async list(by, filter, page) {
+      return toPage(await filteredRows<ChannelRow>(database, [ownSql, [by.user]], filter, page, by), toChannel)
     },
 
     async listConnected(owner, thing, connected, page) {

@@ -8,7 +8,7 @@ import type { Database, Queries, SqlValue } from '../../database/database.ts'
 import { type EntityFilter, filteredRows } from '../entity.ts'
 import { type GroupId, isId, type ThingId, type UserId } from '../ids.ts'
 import { idIn, isDelivered, membersOf, namedBy, type Policy, type PolicyStore } from '../policies/policy-store.ts'
-import { type Page, type PageRequest, toPage } from '../requests/page.ts'
+import { type Page, type PageRequest, type Searcher, toPage } from '../requests/page.ts'
 import { lockUsersSql } from '../users/store.ts'
 import type { Actor, Writes } from '../writes.ts'
 
@@ -31,8 +31,8 @@ export interface GroupMembers {
   /** Of these ids, the users that a policy names as members of the group. */
   usersIn(group: GroupId, ids: readonly string[]): Promise<readonly string[]>
   /** In the order of ids, like its things. */
-  users(group: GroupId, filter: MemberFilter, page: PageRequest): Promise<Page<GroupUser>>
-  things(group: GroupId, filter: MemberFilter, page: PageRequest): Promise<Page<ThingId>>
+  users(group: GroupId, filter: MemberFilter, page: PageRequest, by: Searcher): Promise<Page<GroupUser>>
+  things(group: GroupId, filter: MemberFilter, page: PageRequest, by: Searcher): Promise<Page<ThingId>>
   /** Whether the first group is shared with the second. */
   areShared(users: GroupId, things: GroupId): Promise<boolean>
   /** Makes the members of the first members of the second, or ends that. @returns false if one of them is absent */
@@ -123,16 +123,16 @@ export function openGroupMembers(database: Database, policies: PolicyStore, writ
       return ids.filter(id => subjects.has(id))
     },
 
-    async users(group, filter, page) {
+    async users(group, filter, page, by) {
       const found = policies.isInDatabase ? undefined : await policies.list({ object: group, relation: 'member' })
       const of = found?.filter(({ subject }) => isId(subject)).map(({ subject }) => subject) ?? group
       const matching = [found === undefined ? usersSql : listedUsersSql, [of]] as const
-      const rows = await filteredRows<{ id: UserId; email: string }>(database, matching, filter, page, advice)
+      const rows = await filteredRows<{ id: UserId; email: string }>(database, matching, filter, page, by, advice)
       return toPage(rows, ({ id, email }) => ({ id, email }))
     },
 
-    async things(group, filter, page) {
-      return toPage(await filteredRows<{ id: ThingId }>(database, [thingsSql, [group]], filter, page, advice), ({ id }) => id)
+    async things(group, filter, page, by) {
+      return toPage(await filteredRows<{ id: ThingId }>(database, [thingsSql, [group]], filter, page, by, advice), ({ id }) => id)
     },
 
     async areShared(users, things) {

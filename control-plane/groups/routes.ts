@@ -9,7 +9,7 @@ import { checkMetadata, parseMetadataFilter } from '../entity.ts'
 import { type GroupId, toGroupId, toThingId, toUserId, type UserId } from '../ids.ts'
 import { unstored } from '../requests/answers.ts'
 import { takeAnyType } from '../requests/any-type.ts'
-import { type PageRequest, pageOf } from '../requests/page.ts'
+import { type PageRequest, pageOf, searcherOf } from '../requests/page.ts'
 import { refuseFaults, textFault } from '../requests/text.ts'
 import type { Things } from '../things/store.ts'
 import type { Users } from '../users/store.ts'
@@ -79,7 +79,8 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
   app.get('/groups', { schema: listGroupsSchema, onRequest }, async (request, reply) => {
     const { name, metadata } = request.query
     const filter = { name, metadata: parseMetadataFilter(metadata) }
-    return reply.send(groupsPageOf(await groups.list(callerOf(request), filter, request.query), request.query))
+    const by = searcherOf(callerOf(request), reply)
+    return reply.send(groupsPageOf(await groups.list(by, filter, request.query), request.query))
   })
 
   app.get('/groups/:group', { schema: viewGroupSchema, onRequest }, async (request, reply) => {
@@ -155,9 +156,10 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
   app.get('/groups/:group/members', { schema: listMembersSchema, onRequest }, async (request, reply) => {
     const id = toGroupId(request.params.group)
     const { group } = await findReadable(request, id)
-    const thingsPage = request.query.type === 'users' ? undefined : await members.things(id, {}, request.query)
+    const by = searcherOf(callerOf(request), reply)
+    const thingsPage = request.query.type === 'users' ? undefined : await members.things(id, {}, request.query, by)
     const type = thingsPage !== undefined && (thingsPage.total > 0 || request.query.type === 'things') ? 'things' : 'users'
-    const { total, items } = type === 'things' ? thingsPage! : idsOf(await members.users(id, {}, request.query))
+    const { total, items } = type === 'things' ? thingsPage! : idsOf(await members.users(id, {}, request.query, by))
     const { offset, limit } = request.query
     return reply.send({ total, offset, limit, level: 1, name: group.name, type, members: [...items] })
   })
@@ -168,7 +170,7 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
     const metadata = parseMetadataFilter(json)
     const { controls: seesEmails } = await findReadable(request, id)
     if (metadata !== undefined) await authorization.demand(callerOf(request), 'member', 'authorities')
-    const { total, items } = await members.users(id, { metadata }, request.query)
+    const { total, items } = await members.users(id, { metadata }, request.query, searcherOf(callerOf(request), reply))
     return reply.send({ total, offset, limit, users: items.map(user => (seesEmails ? user : { id: user.id })) })
   })
 
@@ -178,7 +180,7 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
     const metadata = parseMetadataFilter(json)
     const { isMember } = await findReadable(request, id)
     if (metadata !== undefined && !isMember) throw new HttpError('forbidden')
-    const { total, items } = await members.things(id, { metadata }, request.query)
+    const { total, items } = await members.things(id, { metadata }, request.query, searcherOf(callerOf(request), reply))
     const listed = isMember ? await things.findAll(items) : items.map(thing => ({ id: thing }))
     return reply.headers(unstored).send({ total, offset, limit, things: [...listed] })
   })
@@ -192,7 +194,8 @@ export function groupRoutes(app: HttpServer, { groups, members, things, users, a
     const exists = async (): Promise<boolean> => owner !== undefined || (await users.find(user)) !== undefined
     const mayAsk = isOwn || ((await authorization.isAdministrator(caller)) && (await exists()))
     if (!mayAsk) throw await authorization.refusal(caller, exists)
-    return reply.send(groupsPageOf(await groups.listOf(owner === undefined ? { user } : { thing }, request.query), request.query))
+    const by = searcherOf(caller, reply)
+    return reply.send(groupsPageOf(await groups.listOf(owner === undefined ? { user } : { thing }, request.query, by), request.query))
   })
 
   app.post('/groups/:group/share', { schema: shareGroupSchema, onRequest }, async (request, reply) => {

@@ -6,7 +6,7 @@ import { parseJsonText } from '../../http/requests/json-body.ts'
 import { type EntityFilter, filteredRows, foldedName, type Metadata } from '../entity.ts'
 import { type GroupId, isId, newGroupId, type ThingId, type UserId } from '../ids.ts'
 import { groupsOfMemberMax, idIn, isDelivered, membersOf, type PolicyStore } from '../policies/policy-store.ts'
-import { type Page, type PageRequest, toPage } from '../requests/page.ts'
+import { type Page, type PageRequest, type Searcher, toPage } from '../requests/page.ts'
 import { outcomeOf, type Versions, type WriteOutcome } from '../versions.ts'
 import type { Actor, Caller, Writes } from '../writes.ts'
 
@@ -28,10 +28,10 @@ export interface Groups {
   /** The creator becomes its owner and a member. @throws HttpError `conflict` beyond `groupsOfMemberMax` groups of one owner */
   create(by: Caller, group: NewGroup): Promise<GroupId>
   find(group: GroupId): Promise<{ readonly group: Group; readonly version: number } | undefined>
-  /** The groups that the user created or is a member of. */
-  list(user: UserId, filter: EntityFilter, page: PageRequest): Promise<Page<Group>>
+  /** The groups that the one who searches created or is a member of. */
+  list(by: Searcher, filter: EntityFilter, page: PageRequest): Promise<Page<Group>>
   /** The groups that the user is a member of, or that the thing is in. */
-  listOf(member: { readonly user: UserId } | { readonly thing: ThingId }, page: PageRequest): Promise<Page<Group>>
+  listOf(member: { readonly user: UserId } | { readonly thing: ThingId }, page: PageRequest, by: Searcher): Promise<Page<Group>>
   /** Replaces name, description and metadata. */
   update(by: Actor, group: GroupId, to: NewGroup, versions: Versions): Promise<WriteOutcome>
   /** Deletes the group, and ends every access that was gained through it. */
@@ -90,8 +90,9 @@ export function openGroups(database: Database, policies: PolicyStore, writes: Wr
     [ids, value]: [sql: string, value: SqlValue],
     filter: EntityFilter,
     page: PageRequest,
+    by: Searcher,
   ): Promise<Page<Group>> {
-    return toPage(await filteredRows<GroupRow>(database, [memberSql(ids), [owner, value]], filter, page), toGroup)
+    return toPage(await filteredRows<GroupRow>(database, [memberSql(ids), [owner, value]], filter, page, by), toGroup)
   }
 
   /** The groups that name the user as their member. */
@@ -121,11 +122,11 @@ export function openGroups(database: Database, policies: PolicyStore, writes: Wr
 
     find,
 
-    list: async (user, filter, page) => listWith(user, await groupIdsOf(user), filter, page),
+    list: async (by, filter, page) => listWith(by.user, await groupIdsOf(by.user), filter, page, by),
 
-    async listOf(member, page) {
-      if ('user' in member) return listWith(null, await groupIdsOf(member.user), {}, page)
-      return listWith(null, ['ARRAY(SELECT group_id FROM control_plane.group_things WHERE thing = $2)', member.thing], {}, page)
+    async listOf(member, page, by) {
+      if ('user' in member) return listWith(null, await groupIdsOf(member.user), {}, page, by)
+      return listWith(null, ['ARRAY(SELECT group_id FROM control_plane.group_things WHERE thing = $2)', member.thing], {}, page, by)
     },
 
     async update(by, group, { name, description = null, metadata }, versions) {

@@ -73,7 +73,7 @@ export interface PolicyStore {
    * Objects of others on which the subject has the relation, directly, through groups or as everyone does: at most `objectsMax`. A store elsewhere
    * includes and counts the subject's own things, and leaves out those that it does not find within its own deadline.
    */
-  objects(subject: UserId, relation: Relation): Promise<PolicyObject[]>
+  objects(subject: UserId, relation: Relation, signal?: AbortSignal): Promise<PolicyObject[]>
 
   /**
    * In no particular order and without what groups add. The owner of many things has three policies on each, so give the relation that is wanted.

@@ -98,8 +98,9 @@ export function openRelationalPolicies(database: Database): PolicyStore {
       return row?.allowed === true
     },
     transaction: work => database.transaction(transaction => work(transaction, policyWriterIn(transaction))),
-    async objects(subject, relation) {
-      const rows = await boundedRows<{ object: PolicyObject }>(database, 'list without those of others', objectsSql, [subject, relation])
+    async objects(user, relation, signal = new AbortController().signal) {
+      const [by, advice] = [{ user, signal }, 'list without those of others']
+      const rows = await boundedRows<{ object: PolicyObject }>(database, by, advice, objectsSql, [user, relation])
       return rows.map(({ object }) => object)
     },
     async list(of, transaction) {

@@ -1,8 +1,11 @@
-// Offset, limit and order of every list of the control plane (SPEC §4, §8), and the statement that reads a page.
+// Offset, limit and order of every list of the control plane (SPEC §4, §8), the statement that reads a page, and the turns of searches.
 
+import type { ServerResponse } from 'node:http'
 import { Type } from 'typebox'
 import { type Database, DatabaseError, queryCanceled, type SqlRow, type SqlValue } from '../../database/database.ts'
 import { HttpError } from '../../http/errors.ts'
+import { type FairSlots, openFairSlots } from '../../http/requests/fair-slots.ts'
+import type { UserId } from '../ids.ts'
 
 const offset = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'Number of items to skip.' })
 const limit = Type.Integer({ minimum: 1, maximum: 100, description: 'Maximum number of items to return.' })
@@ -60,27 +63,109 @@ export function pageSql(matching: string, values: number, { order, dir = 'asc' }
     ORDER BY ${by}`
 }
 
+/** Who searches; the signal aborts when they are gone. */
+export interface Searcher {
+  readonly user: UserId
+  readonly signal: AbortSignal
+}
+
+/** The caller until the connection closes; the request's own signal may abort as soon as its body is read. */
+export function searcherOf(user: UserId, { raw }: { readonly raw: ServerResponse }): Searcher {
+  const gone = new AbortController()
+  const onClose = (): void => {
+    if (!raw.writableFinished) gone.abort(new HttpError('malformed_request', 'the client has closed the connection'))
+  }
+  if (raw.destroyed) onClose()
+  else raw.once('close', onClose)
+  return { user, signal: gone.signal }
+}
+
 /** Bounded because a search occupies one of few connections. */
 const boundedMsMax = 3_000
+/** Those that wait, too: each looks four times a second whether it has its turn. */
+const searchesMax = 256
+
+interface Turns {
+  readonly asked: FairSlots
+  readonly running: FairSlots
+}
+
+const turnsOfEach = new WeakMap<Database, Turns>()
+
+/** A quarter of the connections search, so that the others answer what is quick: access checks of other roles among it. Embedded, one search at a time. */
+function turnsOf(database: Database): Turns {
+  let turns = turnsOfEach.get(database)
+  if (turns === undefined) {
+    const atOnce = Math.max(1, Math.floor(database.connectionsMax / 4))
+    turns = {
+      asked: openFairSlots({ max: searchesMax, what: 'searches' }),
+      running: openFairSlots({ max: atOnce, what: 'searches that run at once' }),
+    }
+    turnsOfEach.set(database, turns)
+  }
+  return turns
+}
 
 /**
- * The rows of a search that may read much more than it returns. The embedded database has no time limits; there, other statements run before it.
+ * The rows of a search that may read much more than it returns. Searches take turns, fairly between users. The embedded database has no time limits; there,
+ * other statements run before it.
  *
  * @param advice what the caller can do if it takes too long
- * @throws HttpError `query_too_large` if a server takes longer than 3 s
+ * @throws HttpError `query_too_large` if a server takes longer than 3 s; `too_many_requests` and `unavailable` if others search too
  */
 export async function boundedRows<Row extends SqlRow>(
   database: Database,
+  { user, signal }: Searcher,
   advice: string,
   sql: string,
   values: readonly SqlValue[],
 ): Promise<Row[]> {
-  if (database.kind === 'embedded') return database.query<Row>(sql, values, { priority: 'reader' })
+  const { asked, running } = turnsOf(database)
+  const displaced = new AbortController()
+  const release = asked.take(user, reason => displaced.abort(reason))
+  const over = AbortSignal.any([signal, displaced.signal])
+  const waiting = new AbortController()
+  const leave = (): void => waiting.abort(over.reason)
+  over.addEventListener('abort', leave)
+  try {
+    over.throwIfAborted()
+    return await running.run(user, waiting.signal, async turn => {
+      over.throwIfAborted()
+      turn.throwIfAborted()
+      if (database.kind === 'embedded') return embeddedRows<Row>(database, turn, sql, values)
+      // Without the client it runs to its end, and keeps its turn: who asks and hangs up would else have new connections opened as quickly as they can,
+      // while the server still works for those that were dropped.
+      over.removeEventListener('abort', leave)
+      return serverRows<Row>(database, turn, advice, sql, values)
+    })
+  } finally {
+    over.removeEventListener('abort', leave)
+    release()
+  }
+}
+
+/** A statement that waits leaves the queue when its turn ends. One that runs would be waited for anyway, so its rows are used. */
+function embeddedRows<Row extends SqlRow>(database: Database, turn: AbortSignal, sql: string, values: readonly SqlValue[]): Promise<Row[]> {
+  const leaving = new AbortController()
+  const leave = (): void => leaving.abort(turn.reason)
+  const stay = (): void => turn.removeEventListener('abort', leave)
+  turn.addEventListener('abort', leave)
+  return database.query<Row>(sql, values, { signal: leaving.signal, priority: 'reader', onTurn: stay }).finally(stay)
+}
+
+/** Its connection is dropped when its turn is given to another account. */
+async function serverRows<Row extends SqlRow>(
+  database: Database,
+  turn: AbortSignal,
+  advice: string,
+  sql: string,
+  values: readonly SqlValue[],
+): Promise<Row[]> {
   try {
     return await database.transaction(async transaction => {
       await transaction.execute(`SET LOCAL statement_timeout = ${boundedMsMax}`)
       return transaction.query<Row>(sql, values)
-    })
+    }, turn)
   } catch (error) {
     if (!(error instanceof DatabaseError && error.sqlState === queryCanceled)) throw error
     throw new HttpError('query_too_large', `the search takes longer than ${boundedMsMax / 1000} s: ${advice}`, { cause: error })

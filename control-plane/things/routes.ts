@@ -10,7 +10,7 @@ import { type ThingId, toThingId, type UserId } from '../ids.ts'
 import type { Relation } from '../policies/policy-store.ts'
 import { deprecatedBy, exposeLocation, unstored } from '../requests/answers.ts'
 import { takeAnyType } from '../requests/any-type.ts'
-import { pageOf } from '../requests/page.ts'
+import { pageOf, searcherOf } from '../requests/page.ts'
 import type { RequestedId, RequestedIds } from '../requests/requested-ids.ts'
 import { eTagOf, expectedVersions, writtenOrThrow } from '../versions.ts'
 import {
@@ -66,14 +66,16 @@ export function thingRoutes(app: HttpServer, { things, requestedIds, authenticat
   app.get('/things', { schema: listThingsSchema, onRequest }, async (request, reply) => {
     const { name, metadata, shared } = request.query
     const filter = { name, metadata: parseMetadataFilter(metadata), shared }
-    const { items, ...page } = pageOf(await things.list(callerOf(request), filter, request.query), request.query)
+    const by = searcherOf(callerOf(request), reply)
+    const { items, ...page } = pageOf(await things.list(by, filter, request.query), request.query)
     return reply.headers(unstored).send({ ...page, things: items })
   })
 
   takeAnyType(app, scope => {
     scope.post('/things/search', { schema: searchThingsSchema, onRequest }, async (request, reply) => {
       checkMetadataFilter(request.body.metadata, '/body/metadata')
-      const { items, ...page } = pageOf(await things.list(callerOf(request), request.body, request.body), request.body)
+      const by = searcherOf(callerOf(request), reply)
+      const { items, ...page } = pageOf(await things.list(by, request.body, request.body), request.body)
       return reply.headers(unstored).send({ ...page, things: items })
     })
   })

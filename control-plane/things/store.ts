@@ -8,7 +8,7 @@ import type { Certificates, RevokeIn } from '../certificates/store.ts'
 import { type EntityFilter, filteredRows, foldedName, type Metadata, type NewEntity } from '../entity.ts'
 import { type ChannelId, isId, newThingId, type ThingId, toThingId, type UserId } from '../ids.ts'
 import { isDelivered, namedBy, type Policy, type PolicyStore, type Relation } from '../policies/policy-store.ts'
-import { type Page, type PageRequest, pageSql, toPage } from '../requests/page.ts'
+import { type Page, type PageRequest, pageSql, type Searcher, toPage } from '../requests/page.ts'
 import { inUse, type RequestedId, refuseUsed } from '../requests/requested-ids.ts'
 import { demandCapacity } from '../users/bounds.ts'
 import { lockUsersSql } from '../users/store.ts'
@@ -42,8 +42,8 @@ export interface Things {
   findAll(things: readonly ThingId[]): Promise<Thing[]>
   exists(thing: ThingId): Promise<boolean>
   ownerOf(thing: ThingId): Promise<UserId | undefined>
-  /** The things of one user. */
-  list(user: UserId, filter: ThingFilter, page: PageRequest): Promise<Page<Thing>>
+  /** The things of the one who searches. */
+  list(by: Searcher, filter: ThingFilter, page: PageRequest): Promise<Page<Thing>>
   /** The things of one owner that are connected to the channel, or that are not connected to it. */
   listConnected(owner: UserId, channel: ChannelId, connected: boolean, page: PageRequest): Promise<Page<Thing>>
   /** Gives the users these relations, all or none. @returns false, with nothing given, if the thing or one of the users is absent */
@@ -245,9 +245,10 @@ export function openThings({ database, policies, writes, thingKeys, certificates
       return row?.owner
     },
 
-    async list(user, { shared = false, ...filter }, page) {
-      const whose = shared ? [user, (await policies.objects(user, 'read')).filter(isId)] : [user]
-      return toPage(await filteredRows<ThingRow>(database, [shared ? readableSql : ownSql, whose], filter, page), toThing)
+    async list(by, { shared = false, ...filter }, page) {
+      const { user, signal } = by
+      const whose = shared ? [user, (await policies.objects(user, 'read', signal)).filter(isId)] : [user]
+      return toPage(await filteredRows<ThingRow>(database, [shared ? readableSql : ownSql, whose], filter, page, by), toThing)
     },
 
     async listConnected(owner, channel, connected, page) {

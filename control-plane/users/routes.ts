@@ -11,6 +11,7 @@ import { checkMetadata, parseMetadataFilter } from '../entity.ts'
 import { toUserId, type UserId } from '../ids.ts'
 import type { FairQueue } from '../outside/fair-queue.ts'
 import { takeAnyType } from '../requests/any-type.ts'
+import { searcherOf } from '../requests/page.ts'
 import { checkNewCredentials, checkNewPassword, normaliseEmail } from './credentials.ts'
 import type { Registrations } from './registrations.ts'
 import {
@@ -86,7 +87,7 @@ export function userRoutes(
     const { offset, limit, email, metadata } = request.query
     const filter = { email, metadata: parseMetadataFilter(metadata) }
     const { total, items } = (await authorization.isAdministrator(own.id))
-      ? await users.list(filter, { offset, limit })
+      ? await users.list(filter, { offset, limit }, searcherOf(own.id, reply))
       : { total: 1, items: offset === 0 ? [own] : [] }
     return reply.send({ ...own, total, offset, limit, users: [...items] })
   })

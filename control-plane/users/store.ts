@@ -9,7 +9,7 @@ import { newUserId, type UserId } from '../ids.ts'
 import { revokeAllKeys } from '../keys/store.ts'
 import { demandOtherAdministrator } from '../policies/administrators.ts'
 import { isDelivered, type PolicyStore } from '../policies/policy-store.ts'
-import { boundedRows, type Page, type PageRequest, pageSql, toPage } from '../requests/page.ts'
+import { boundedRows, type Page, type PageRequest, pageSql, type Searcher, toPage } from '../requests/page.ts'
 import type { Actor, Caller, Write, Writes } from '../writes.ts'
 import { type Credentials, normaliseEmail } from './credentials.ts'
 import type { Passwords } from './passwords.ts'
@@ -42,7 +42,7 @@ export interface Users {
   tokenVersion(user: UserId): Promise<number | undefined>
   find(user: UserId): Promise<User | undefined>
   /** By email. */
-  list(filter: UserFilter, page: PageRequest): Promise<Page<User>>
+  list(filter: UserFilter, page: PageRequest, by: Searcher): Promise<Page<User>>
   setMetadata(by: Caller, metadata: Metadata): Promise<void>
   /**
    * Disables or enables a user. When this resolves, a disabled user cannot sign in, their tokens and API keys are refused, and their things can
@@ -183,11 +183,11 @@ export function openUsers({ database, policies, writes, passwords, versions }: P
       return row === undefined ? undefined : toUser(row)
     },
 
-    async list({ email, metadata }, page) {
+    async list({ email, metadata }, page, by) {
       const filter = metadata === undefined ? null : JSON.stringify(metadata)
       const values = [email === undefined ? null : normaliseEmail(email), filter, page.offset, page.limit]
       const sql = pageSql(listSql, 4, page)
-      return toPage(await boundedRows<UserRow & { total: bigint }>(database, 'narrow the list by email', sql, values), toUser)
+      return toPage(await boundedRows<UserRow & { total: bigint }>(database, by, 'narrow the list by email', sql, values), toUser)
     },
 
     async setMetadata(by, metadata) {

@@ -90,6 +90,7 @@ export async function openEmbedded({ folder, ...upkeepOptions }: EmbeddedOptions
 
   const database: EmbeddedDatabase = {
     kind: 'embedded',
+    connectionsMax: 1,
     folder,
     async query<Row extends SqlRow>(sql: string, values: readonly SqlValue[] = [], asking: Asking = {}) {
       const found = await enter('a statement of', asking, thread => rows<Row>(thread, sql, values))

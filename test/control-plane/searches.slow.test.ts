@@ -15,7 +15,7 @@ describeWithPostgres('long searches', postgres => {
   let platform: Platform
   let authorization: string
   beforeAll(async () => {
-    database = await openServer({ url: await postgres.createDatabase(), applicationName: 'sluice-test', connectionsMax: 16 })
+    database = await openServer({ url: await postgres.createDatabase(), applicationName: 'sluice-test', connectionsMax: 32 })
     platform = await openPlatform(database)
     authorization = await platform.administrator()
   })

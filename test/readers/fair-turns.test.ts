@@ -1,8 +1,16 @@
 // Readers of many accounts: those who ask for much do not keep out one who asks for little.
 
+import type { AddressInfo } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
+import { Type } from 'typebox'
 import { expect, onTestFinished, test } from 'vitest'
+import { createLogger } from '../../config/logger.ts'
 import type { AccessControl } from '../../control-plane/client.ts'
+import { boundedRows, searcherOf } from '../../control-plane/requests/page.ts'
+import type { Asking, Database } from '../../database/database.ts'
+import { openQueue } from '../../database/mutex.ts'
+import { HttpError } from '../../http/errors.ts'
+import { createServer } from '../../http/server.ts'
 import type { Reader, Row } from '../../readers/reader.ts'
 import { channel, records } from '../conformance/reader/fixture.ts'
 import { access, options, serve, unused } from './served.ts'
@@ -103,4 +111,129 @@ test('50 accounts whose queries and exports never end do not keep another one fr
   const { messages } = (await answer.json()) as { messages: unknown[] }
   expect([answer.status, messages.length, statuses]).toEqual([200, rows, [200, 200, 200, 200, 200]])
   expect(chunks).toBe(7)
+})
+
+/** A search of the control plane. */
+const search = (database: Database, name: string, signal: AbortSignal): Promise<unknown> =>
+  boundedRows(database, { user: name as never, signal }, 'narrow it', 'SELECT', []).catch((error: unknown) => error)
+
+/** Stands in for the embedded database: one statement at a time, the first come first. */
+function openEmbeddedStandIn(statement: () => Promise<unknown> = () => wait(5)) {
+  const queue = openQueue(200)
+  let searches = 0
+  const query = (_sql: string, _values: unknown, asking: Asking): Promise<unknown[]> =>
+    queue(async () => {
+      searches++
+      await statement()
+      return []
+    }, asking)
+  const database = { kind: 'embedded', connectionsMax: 1, query } as unknown as Database
+  return { database, queue, searches: () => searches }
+}
+
+test('a page waits for one search at most, however many search', async () => {
+  const { database, queue, searches } = openEmbeddedStandIn()
+  const searchedMeanwhile: number[] = []
+  const { ask } = await serveAll({
+    read(_query, signal) {
+      const before = searches()
+      const statement = async (): Promise<Row[]> => {
+        searchedMeanwhile.push(searches() - before)
+        return [records.rows[0]!]
+      }
+      return queue(statement, { signal, priority: 'reader' })
+    },
+  })
+  const leaving = new AbortController()
+  onTestFinished(() => leaving.abort())
+  for (const name of greedyNames) for (let nth = 0; nth < 10; nth++) void search(database, name, leaving.signal)
+  const answers = await Promise.all(['', '?limit=5', '?dir=asc'].map(query => ask('honest', query)))
+  expect(answers.map(({ status }) => status)).toEqual([200, 200, 200])
+  // One more than what runs, if that one waited in the queue already.
+  expect(Math.max(...searchedMeanwhile)).toBeLessThan(3)
+})
+
+test('a user who searches little is before one who searches much, who has a quarter of what may wait', async () => {
+  const { database } = openEmbeddedStandIn()
+  const { signal } = new AbortController()
+  const order: string[] = []
+  const searchNoted = async (name: string): Promise<unknown> => {
+    const answer = await search(database, name, signal)
+    if (!(answer instanceof HttpError)) order.push(name)
+    return answer
+  }
+  const greedy = Array.from({ length: 70 }, () => searchNoted('greedy'))
+  await searchNoted('honest')
+  expect(order.length).toBeLessThan(4)
+  const refused = (await Promise.all(greedy)).filter(answer => answer instanceof HttpError)
+  expect(refused.map(({ code }) => code)).toEqual(Array.from({ length: 6 }, () => 'too_many_requests'))
+})
+
+test('a search leaves when its client is gone, and not when its body was read', async () => {
+  const gate = Promise.withResolvers<void>()
+  const { database, searches } = openEmbeddedStandIn(() => gate.promise)
+  const app = createServer({ logger: createLogger({ level: 'silent', pretty: false }) })
+  let begun = 0
+  let ended = 0
+  app.post('/search', { schema: { body: Type.Object({}) } }, async (_request, reply) => {
+    begun++
+    const by = searcherOf('greedy' as never, reply)
+    const rows = await boundedRows(database, by, 'narrow it', 'SELECT', []).finally(() => ended++)
+    return { found: rows.length }
+  })
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  onTestFinished(async () => {
+    gate.resolve()
+    await app.close()
+  })
+  const post = (signal: AbortSignal): Promise<Response> =>
+    fetch(`http://127.0.0.1:${(app.server.address() as AddressInfo).port}/search`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: '{}',
+      signal,
+    })
+  const leaving = new AbortController()
+  const first = post(new AbortController().signal)
+  await expect.poll(searches).toBe(1)
+  const waiting = Array.from({ length: 10 }, () => post(leaving.signal).catch(() => undefined))
+  await expect.poll(() => begun).toBe(11)
+  leaving.abort()
+  await Promise.all(waiting)
+  await expect.poll(() => ended).toBe(10)
+  const last = post(new AbortController().signal)
+  await expect.poll(() => begun).toBe(12)
+  gate.resolve()
+  expect([(await first).status, (await last).status]).toEqual([200, 200])
+  expect(searches()).toBe(2)
+})
+
+test('a quarter of the connections search; one is dropped when another account gets its turn, not when its client is gone', async () => {
+  const done = Promise.withResolvers<unknown[]>()
+  let running = 0
+  let most = 0
+  let dropped = 0
+  function transaction(_work: unknown, signal: AbortSignal): Promise<unknown[]> {
+    most = Math.max(most, ++running)
+    const broken = Promise.withResolvers<never>()
+    signal.addEventListener('abort', () => {
+      running--
+      dropped++
+      broken.reject(signal.reason as Error)
+    })
+    return Promise.race([done.promise, broken.promise])
+  }
+  const database = { kind: 'server', connectionsMax: 8, transaction } as unknown as Database
+  const leaving = new AbortController()
+  const gone = search(database, 'gone', leaving.signal)
+  await expect.poll(() => running).toBe(1)
+  leaving.abort()
+  expect([running, dropped]).toEqual([1, 0])
+  const { signal } = new AbortController()
+  const searches = greedyNames.slice(0, 10).map(name => search(database, name, signal))
+  await expect.poll(() => dropped).toBeGreaterThan(2)
+  expect(most).toBe(2)
+  done.resolve([])
+  expect(await Promise.all(searches)).toEqual(searches.map(() => []))
+  await gone
 })

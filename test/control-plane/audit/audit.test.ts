@@ -302,7 +302,8 @@ describePlatform('audit', platform => {
     expect((await read('')).total).toBe(total + 3)
     const kept = openAuditLog(database, { retentionDays: 1 })
     await kept.add(database, itself, 'policy.repair', [])
-    expect((await kept.list({ action: 'policy.repair' }, { offset: 0, limit: 1 })).items).toEqual([
+    const by = { user: other.id as never, signal: new AbortController().signal }
+    expect((await kept.list({ action: 'policy.repair' }, { offset: 0, limit: 1 }, by)).items).toEqual([
       { at: expect.any(String), actor: itself, action: 'policy.repair', objects: [], relations: [] },
     ])
   })
