@@ -146,7 +146,8 @@ export interface Source {
    * chunk's `from` is the `to` of the previous one, and the first one's is the offset to resume at, so messages that the log lost before it are a
    * gap. Waits for new messages at the end of the log. Reads from the log only while a chunk is requested, which is the back-pressure. Ends after
    * `signal` aborts, and when the worker's share of the log changes. When it is called again after that, it waits for a share and asks for the
-   * positions again.
+   * positions again. Messages that were given and are not below the positions then come again, here or at another worker: sinks store them once
+   * (`test/conformance/sink/again.ts`).
    *
    * @param onStart called with the positions as soon as the store and the log have reported them, possibly long before the first chunk. `revoked`
    *   aborts when the share is revoked, with the error as its reason if a failure caused that: what is in flight then belongs to others, and is

@@ -93,9 +93,12 @@ describeWithOwnKafka('the source on Kafka', kafka => {
       await expect.poll(() => failures.length).toBeGreaterThan(0)
       kafka.resume()
       await tools.appendTexts(topic, ['b'])
-      await expect.poll(() => texts).toEqual(['a', 'b'])
-      expect(failures.every(error => error instanceof LogUnavailableError)).toBe(true)
+      await expect.poll(() => texts).toContain('b')
+      await expect.poll(() => tools.committed(topic, sources.group())).toEqual(positionsOf({ 0: 2 }))
       await stop()
+      // A session that ended in the pause ends with the share, perhaps between reading and committing `b`, which then comes again.
+      expect([...new Set(texts)]).toEqual(['a', 'b'])
+      expect(failures.every(error => error instanceof LogUnavailableError)).toBe(true)
     }))
 
   test('closes while the broker is frozen', () =>
