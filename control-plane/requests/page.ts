@@ -85,25 +85,25 @@ const boundedMsMax = 3_000
 /** Those that wait, too: each looks four times a second whether it has its turn. */
 const searchesMax = 256
 
-interface Turns {
+interface SearchSlots {
   readonly asked: FairSlots
   readonly running: FairSlots
 }
 
-const turnsOfEach = new WeakMap<Database, Turns>()
+const slotsOfDatabases = new WeakMap<Database, SearchSlots>()
 
 /** A quarter of the connections search, so that the others answer what is quick: access checks of other roles among it. Embedded, one search at a time. */
-function turnsOf(database: Database): Turns {
-  let turns = turnsOfEach.get(database)
-  if (turns === undefined) {
+function searchSlots(database: Database): SearchSlots {
+  let slots = slotsOfDatabases.get(database)
+  if (slots === undefined) {
     const atOnce = Math.max(1, Math.floor(database.connectionsMax / 4))
-    turns = {
+    slots = {
       asked: openFairSlots({ max: searchesMax, what: 'searches' }),
       running: openFairSlots({ max: atOnce, what: 'searches that run at once' }),
     }
-    turnsOfEach.set(database, turns)
+    slotsOfDatabases.set(database, slots)
   }
-  return turns
+  return slots
 }
 
 /**
@@ -120,7 +120,7 @@ export async function boundedRows<Row extends SqlRow>(
   sql: string,
   values: readonly SqlValue[],
 ): Promise<Row[]> {
-  const { asked, running } = turnsOf(database)
+  const { asked, running } = searchSlots(database)
   const displaced = new AbortController()
   const release = asked.take(user, reason => displaced.abort(reason))
   const over = AbortSignal.any([signal, displaced.signal])

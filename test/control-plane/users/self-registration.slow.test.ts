@@ -58,9 +58,9 @@ describeOnDatabases('self-registration', database => {
     expect((await register(await platform.administrator(), { address: address(4) })).status).toBe(201)
     // Three of this site have registered.
     for (let nth = 3; nth < 12; nth++) expect((await register(undefined, { address: `2001:db8:0:1${nth}::1` })).status).toBe(201)
-    const ofSite = await register(undefined, { address: '2001:db8:0:8::1' })
-    expect([ofSite.status, ofSite.text]).toEqual([429, expect.stringMatching(/have registered 12 users within an hour/)])
-    expect(Number(ofSite.headers.get('retry-after'))).toBeGreaterThan(3_500)
+    const fromSite = await register(undefined, { address: '2001:db8:0:8::1' })
+    expect([fromSite.status, fromSite.text]).toEqual([429, expect.stringMatching(/have registered 12 users within an hour/)])
+    expect(Number(fromSite.headers.get('retry-after'))).toBeGreaterThan(3_500)
     expect((await register(undefined, { address: '2001:db8:1:7::1' })).status).toBe(201)
     await database().query("UPDATE control_plane.failed_attempts SET ends_at = now() - interval '1 second'")
     const later = await openPlatform(database(), { registrationsPerHour: 3 })
