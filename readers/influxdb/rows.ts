@@ -11,7 +11,7 @@ import {
   typeOf,
   unescaped,
 } from '../../sinks/influxdb/connection.ts'
-import { ordinalOf, restUsOf } from '../../sinks/influxdb/points.ts'
+import { documentEntries, ordinalOf, restUsOf } from '../../sinks/influxdb/points.ts'
 import { unflatten } from '../../transformers/json/unflatten.ts'
 import { bytesOf } from '../paging.ts'
 import {
@@ -78,7 +78,7 @@ export function openPoints({ channel, format }: Pick<Filter, 'channel' | 'format
         for (const line of lines) {
           const [result, range] = cell(line, 'result')!.split(' ') as [RowResult, string]
           if (result === 'odd') odd.add(Number(range))
-          else weight += addField(points, line, result)
+          else weight += addField(points, line)
         }
         if (isTooMuch()) break
       }
@@ -104,9 +104,8 @@ const keyColumns = ['_time', 'publisher', 'subtopic', 'name', 'unit', 'nth', '/n
 const columnsOfKeys = new WeakMap<FluxTableMetaData, readonly (number | undefined)[]>()
 
 /** @returns its approximate bytes */
-function addField(points: Map<string, Point>, line: Line, result: RowResult): number {
+function addField(points: Map<string, Point>, line: Line): number {
   const value = valueOf(line)
-  if (result === 'numbers' && typeof value === 'string') return 0
   const { tableMeta, values } = line
   let at = columnsOfKeys.get(tableMeta)
   if (at === undefined) columnsOfKeys.set(tableMeta, (at = keyColumns.map(name => columnIndex(tableMeta, name))))
@@ -165,9 +164,8 @@ function recordOf(point: Point, channel: string): SenmlRow {
 function documentOf(point: Point, channel: string): DocumentRow {
   const keys: string[] = []
   const values: (string | number | boolean)[] = []
-  // Results come in any order; sorting gives a document always the same text.
-  for (const [key, value] of [...point.fields].sort(([one], [other]) => (one < other ? -1 : 1))) {
-    if (key.startsWith('/')) continue
+  // In their order a document always has the same text, although results come in any.
+  for (const [key, value] of documentEntries(point.fields)) {
     keys.push(key)
     // Integers come only from other programs.
     values.push(typeof value === 'bigint' ? Number(value) : value)
@@ -182,7 +180,7 @@ function documentOf(point: Point, channel: string): DocumentRow {
   }
 }
 
-/** Nests keys again. Keys that cannot be nested (`a` beside `a/b`) come only from other programs, and stay joined. */
+/** Nests keys again. Keys that cannot be nested (`a` beside `a/b`) come only from other programs, or from two messages; they stay joined. */
 function payloadText(keys: string[], values: (string | number | boolean)[]): string {
   try {
     return JSON.stringify(unflatten({ keys, values }))

@@ -6,6 +6,7 @@
 
 import { exactText, fluxFrom, fluxOf, fluxText, fluxWhere, type Range } from '../../sinks/influxdb/connection.ts'
 import { physicalName } from '../../sinks/influxdb/encode.ts'
+import { isDocumentText, isNoDocumentText, typeEnds } from '../../sinks/influxdb/points.ts'
 import { doubleOf } from '../../transformers/json/canonical.ts'
 import { type Comparator, type Direction, type Filter, type PayloadFilter, senmlFormat } from '../reader.ts'
 import { millisecond, nsPerMs, type Span } from './windows.ts'
@@ -166,27 +167,23 @@ const isEvenText = 'r._value =~ /^[^\\r\\n]+$/'
 const isOddText = 'r._value =~ /^$|[\\r\\n]/'
 
 /** What a line of `selectRows` contains: the first word of its result's name, which is followed by the index of the range. */
-export type RowResult = 'even' | 'numbers' | 'odd' | 'empty' | 'exact'
+export type RowResult = 'fields' | 'odd' | 'empty' | 'exact'
 
 /**
  * All fields of the points in the ranges, except odd texts, of which only the existence is returned. Odd are texts with a line end, which CSV
  * changes, and empty texts: in an array of texts, Flux 0.196 loses an empty text that comes right after equal ones, and moves up the following texts.
  *
- * - `even`: fields as they are
- * - `numbers`: fields that are correct only if they are not texts
+ * - `fields`: fields as they are
  * - `odd`: fields with an odd text, without the text
  */
 export function selectRows(bucket: string, filter: Filter, ranges: readonly RowRange[]): string {
-  const isRecords = filter.format === senmlFormat
+  const isNoText = filter.format === senmlFormat ? isNoRecordText : isNoDocumentText
   return ranges
     .flatMap((range, at) => {
       const points = pointsOf(bucket, filter, range, range.tags)
       const odd = `${textsOf(points, filter)} |> filter(fn: (r) => ${isOddText})${grouped} |> keep(columns: ["_time"])`
-      const even = isRecords ? `(${isNoRecordText}) or ${isEvenText}` : isEvenText
       return [
-        // Only the value of a document's field says whether it is a text.
-        ...(isRecords ? [] : [resultOf('numbers', at, `${points}${grouped}${kept}`)]),
-        resultOf('even', at, `${points} |> filter(fn: (r) => ${even})${grouped}${kept}`),
+        resultOf('fields', at, `${points} |> filter(fn: (r) => (${isNoText}) or ${isEvenText})${grouped}${kept}`),
         resultOf('odd', at, odd),
       ]
     })
@@ -211,7 +208,7 @@ export function selectOddTexts(bucket: string, filter: Filter, ranges: readonly 
 }
 
 function textsOf(points: string, { format }: Filter): string {
-  return format === senmlFormat ? `${points} |> filter(fn: (r) => ${isRecordText})` : points
+  return `${points} |> filter(fn: (r) => ${format === senmlFormat ? isRecordText : isDocumentText})`
 }
 
 function resultOf(what: RowResult, at: number, flux: string): string {
@@ -274,11 +271,11 @@ function documentFields({ payload, protocol }: Filter): Finder[][] {
 /** Finds the values with this text: the text itself, and a number or boolean that is printed as this text. Keys contain no `/`. */
 function payloadFinders({ path, text }: PayloadFilter): Finder[] {
   if (path.some(key => key === '' || key.includes('/'))) return []
-  const field = path.join('/')
-  const finders = [equal(field, fluxText(text))]
-  if (text === 'true' || text === 'false') finders.push(equal(field, text))
+  const key = path.join('/')
+  const finders = [equal(key + typeEnds.text, fluxText(text))]
+  if (text === 'true' || text === 'false') finders.push(equal(key + typeEnds.boolean, text))
   const number = doubleOf(text)
-  if (number !== undefined) finders.push({ field, ...fluxCompared('eq', number) })
+  if (number !== undefined) finders.push({ field: key, ...fluxCompared('eq', number) })
   return finders
 }
 

@@ -25,7 +25,7 @@ import {
 } from './connection.ts'
 import { physicalName } from './encode.ts'
 import type { SinkOptions } from './options.ts'
-import { msOf, ordinalOf, restNsOf, restUsOf } from './points.ts'
+import { documentEntries, isNoDocumentText, msOf, ordinalOf, restNsOf, restUsOf } from './points.ts'
 import { type FieldValue, readFormats, readLogs, replayedOffsets, valueOf } from './registry.ts'
 import { shardsOf } from './schema.ts'
 
@@ -202,7 +202,7 @@ const isRecord = `r._measurement == ${fluxText(senmlFormat)}`
 function windowFlux(points: string): string {
   const without = ' |> drop(columns: ["_start", "_stop"])'
   const results = {
-    numbers: ` |> filter(fn: (r) => not (${isRecord} and (${recordTexts})))${without}`,
+    numbers: ` |> filter(fn: (r) => not (${isRecord} and (${recordTexts})) and ${isNoDocumentText})${without}`,
     texts: ` |> filter(fn: (r) => r._value =~ /^[^\\r\\n]+$/)${without}`,
     empty: ` |> filter(fn: (r) => r._value == "")${without}`,
     exact: ` |> filter(fn: (r) => r._value =~ /[\\r\\n]/)${exactText}${without}`,
@@ -294,7 +294,7 @@ function pointText({ format, tags, ns, fields }: Point): string {
     ...origin,
     protocol: fields.get('/protocol'),
     created: typeof created === 'bigint' && unitsDown(created, 1000n) === timeUs ? created : `${created}, but at ${ns}`,
-    payload: printJson(Object.fromEntries([...fields].filter(([key]) => !key.startsWith('/')))),
+    payload: printJson(Object.fromEntries(documentEntries(fields))),
   })
 }
 

@@ -7,7 +7,7 @@ import { type KeyedBatch, keyedBatch } from '../keyed-sink.ts'
 import type { LogNumbers } from '../sink.ts'
 import { type Fault, faults, seriesBytesMax, stringBytesMax } from './errors.ts'
 import { type LineBytes, LineWriter, part } from './line-protocol.ts'
-import { type EncodedLines, indexField, msOf, rejectCollisions, timeIsKept } from './points.ts'
+import { type EncodedLines, indexField, msOf, rejectCollisions, timeIsKept, typeEnds } from './points.ts'
 
 /** A JSON format of the batch, and the messages that use it. */
 interface EncodedFormat extends WantedFormat {
@@ -198,6 +198,8 @@ function writeDocument(documents: DocumentColumns, at: number, nth: number, writ
     line.bytes[line.at++] = comma
     const start = line.at
     if (reservedKeys.has(key) || key === '' || key.startsWith('/') || !line.fieldKey(key)) return faults.key(key)
+    if (typeof value === 'string') line.put(words.textEnd)
+    else if (typeof value === 'boolean') line.put(words.booleanEnd)
     longestKey = Math.max(longestKey, line.at - start)
     line.bytes[line.at++] = equals
     if (typeof value === 'number' && Number.isFinite(value)) line.number(value)
@@ -208,7 +210,7 @@ function writeDocument(documents: DocumentColumns, at: number, nth: number, writ
   }
   return isTooLong(seriesBytes, longestKey) ? faults.series() : undefined
 }
-const words = { true: part('true'), false: part('false') }
+const words = { true: part('true'), false: part('false'), textEnd: part(typeEnds.text), booleanEnd: part(typeEnds.boolean) }
 const comma = 0x2c
 const equals = 0x3d
 

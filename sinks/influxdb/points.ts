@@ -44,6 +44,33 @@ export function restUsOf(indexField: number): number {
   return indexField - ordinalOf(indexField) * 1000
 }
 
+/**
+ * The ends of a document's fields, by the type of their values; that of a number has none. InfluxDB gives a field one type in each shard, and drops points
+ * with another, so a key has a field for each type. No key contains `//`: its parts are not empty.
+ */
+export const typeEnds = { text: '//text', boolean: '//bool' } as const
+
+const textFields = `/${typeEnds.text.replaceAll('/', String.raw`\/`)}$/`
+/** In Flux, whether a field of a document is a text. */
+export const isDocumentText = `r._field =~ ${textFields} or r._field == "/protocol"`
+export const isNoDocumentText = `r._field !~ ${textFields} and r._field != "/protocol"`
+
+function keyOf(field: string): string {
+  if (field.endsWith(typeEnds.text)) return field.slice(0, -typeEnds.text.length)
+  return field.endsWith(typeEnds.boolean) ? field.slice(0, -typeEnds.boolean.length) : field
+}
+
+/**
+ * The keys of a document, in order, and their values, from all fields of its point. If a key has a second value, which another message has left that
+ * needed the same point, it stands under the name of its field.
+ */
+export function documentEntries<Value>(fields: Iterable<readonly [field: string, value: Value]>): [key: string, value: Value][] {
+  const entries: { readonly key: string; readonly field: string; readonly value: Value }[] = []
+  for (const [field, value] of fields) if (!field.startsWith('/')) entries.push({ key: keyOf(field), field, value })
+  entries.sort((one, other) => (one.key < other.key || (one.key === other.key && one.field < other.field) ? -1 : 1))
+  return entries.map(({ key, field, value }, nth) => [key === entries[nth - 1]?.key ? field : key, value])
+}
+
 /** InfluxDB's times range from -9223372036854775806 to 9223372036854775806 ns; doubles represent whole microseconds up to slightly less. */
 const timeUsMax = Number.MAX_SAFE_INTEGER
 

@@ -140,8 +140,8 @@ const refusals: Readonly<Record<StoreName, (number: number) => Kind>> = {
   relational: number => withLongIdentifier(number, { publisher: 'p'.repeat(2100) }),
   /** A part of a key has at most 65,535 bytes. */
   widecolumn: number => withLongIdentifier(number, { channel: 'c'.repeat(66_000) }),
-  /** A field is either a number or text. */
-  timeseries: number => refusedDocuments(number, [1, 'text']),
+  /** Another program has written texts where this number belongs. */
+  timeseries: number => refusedDocuments(number, ['text', 1]),
   /** FerretDB does not store an array inside another. */
   document: number => refusedDocuments(number, [1, [[1]]]),
 }

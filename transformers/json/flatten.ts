@@ -5,7 +5,7 @@ import { excerpt } from '../excerpt.ts'
 import type { JsonObject, JsonValue } from '../record-batch.ts'
 import { jsonText } from './json-text.ts'
 
-/** Type of a field. All numbers are floats: InfluxDB fixes the type of a field when it is first written, and drops points with another. */
+/** Type of a field. All numbers are floats: a key may have whole numbers and fractions, and InfluxDB gives a field one type. */
 export type FieldValue = number | string | boolean
 
 /** The fields of a point as two parallel arrays: `keys[i]` has `values[i]`. In document order. */

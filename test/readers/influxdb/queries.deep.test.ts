@@ -266,10 +266,15 @@ describeWithInflux('hard queries', influx => {
     })
 
     test('of another program whose keys cannot be nested keep their keys', async () => {
-      const line = `foreign,channel=f,publisher=p /index=0i,/position=7i,/created=1000i,/protocol="http",a=1,a/b=2 1000`
-      await site.connection.write(site.connection.bucket, await compress(line))
-      const [row] = await site.reader.read(pageQuery({ channel: 'f', format: 'foreign' }), signal)
-      expect(row).toMatchObject({ position: 7n, payloadText: '{"a":1,"a/b":2}' })
+      const lines = [
+        'foreign,channel=f,publisher=p /index=0i,/position=7i,/created=1000i,/protocol="http",a=1,a/b=2 1000',
+        'foreign,channel=f,publisher=p /index=0i,/position=8i,/created=2000i,/protocol="http",a//text="x",a=1,b//bool=true 2000',
+      ]
+      await site.connection.write(site.connection.bucket, await compress(lines.join('\n')))
+      expect(await site.reader.read(pageQuery({ channel: 'f', format: 'foreign' }), signal)).toMatchObject([
+        { position: 8n, payloadText: '{"a":1,"a//text":"x","b":true}' },
+        { position: 7n, payloadText: '{"a":1,"a/b":2}' },
+      ])
     })
   })
 })

@@ -142,6 +142,21 @@ test('each text of a record is asked for by its name: one that is empty or has a
   expect([...texts].filter(field => !flux.includes(`r._field == ${fluxText(field)}`))).toEqual([])
 })
 
+test('so is each text of a document, by the end of its name', () => {
+  const payload = { number: 1, text: 'x', 'd/text': 'y', boolean: true, 'text/number': 2 }
+  const written = Buffer.from(encode(batchOf(0, 1, [{ offset: 0, documents: [{ format: 'f', payload }] }]), [1]).lines.bytes).toString()
+  const fields = [...written.matchAll(/[ ,]([\w/]+)=("?)[^, ]*/g)]
+    // After channel, publisher and subtopic.
+    .slice(3)
+    .map(([, field, quote]) => ({ field: field!, isText: quote === '"' }))
+  const flux = selectRows('b', pageQuery({ channel: 'c', format: 'f' }), [{ startMs: 5, endMs: 6 }])
+  const ends = /r\._field =~ \/(.*?)\/ or r\._field == "\/protocol"/.exec(flux)![1]!
+  const isText = (field: string): boolean => new RegExp(ends, 'u').test(field) || field === '/protocol'
+  expect(fields.filter(one => isText(one.field) !== one.isText)).toEqual([])
+  expect(fields.filter(one => one.isText).map(({ field }) => field)).toEqual(['/protocol', 'text//text', 'd/text//text'])
+  expect(flux).toContain(`(r._field !~ /${ends}/ and r._field != "/protocol") or r._value =~`)
+})
+
 test('a number is a literal of all its digits, with a sign only where Flux compares', () => {
   expect(fluxCompared('eq', 5e-324).filter).toMatch(/== 0\.0{323}5\)$/)
   expect(fluxCompared('lt', -1.5)).toEqual({
@@ -162,13 +177,14 @@ const finders = (some: Partial<Filter>): readonly Finder[] => searchOf(pageQuery
 
 test('a field of a payload is searched in every type that has the text', () => {
   const types = (text: string) =>
-    finders({ format: 'f', payload: [{ path: ['a', 'b'], text }] }).map(({ filter }) => filter.slice(' |> filter(fn: (r) => '.length))
-  expect(types('x')).toEqual(['r._value == "x")'])
-  expect(types('true')).toEqual(['r._value == "true")', 'r._value == true)'])
-  expect(types('21.5')).toEqual(['r._value == "21.5")', 'r._value == 21.5)'])
-  expect(types('1e+21')).toEqual(['r._value == "1e\\x2b21")', `r._value == 1${'0'.repeat(21)}.0)`])
+    finders({ format: 'f', payload: [{ path: ['a', 'b'], text }] }).map(
+      ({ field, filter }) => `${field}: ${filter.slice(' |> filter(fn: (r) => '.length)}`,
+    )
+  expect(types('x')).toEqual(['a/b//text: r._value == "x")'])
+  expect(types('true')).toEqual(['a/b//text: r._value == "true")', 'a/b//bool: r._value == true)'])
+  expect(types('21.5')).toEqual(['a/b//text: r._value == "21.5")', 'a/b: r._value == 21.5)'])
+  expect(types('1e+21')).toEqual(['a/b//text: r._value == "1e\\x2b21")', `a/b: r._value == 1${'0'.repeat(21)}.0)`])
   for (const text of ['1.0', '', '-0', 'Infinity', ' 1', '0x1', 'null']) expect(types(text)).toHaveLength(1)
-  expect(finders({ format: 'f', payload: [{ path: ['a', 'b'], text: 'x' }] })[0]!.field).toBe('a/b')
 })
 
 test('a key that no document can have in this store is not searched', async () => {

@@ -57,6 +57,14 @@ async function auditedStore(influx: InfluxAccess): Promise<AuditedStore> {
       'an index': { of: 'document', column: 'index', ...integer('/index', 1000n) },
       'the exact time of a document': { of: 'document', column: 'created', ...integer('/created', 1000n) },
       'the millisecond of a document': { of: 'document', column: 'created', ...moved(1_000_000n) },
+      'a text beside the number of a key': {
+        of: 'document',
+        column: 'payload',
+        async change(position) {
+          const points = await at(position)
+          await store.put(...points.map(point => lineOf({ ...point, fields: new Map([['speed//text', 'fast']]) })))
+        },
+      },
     },
     dropFormat: format => removePoints(store.options, ...everything, predicateOf({ _measurement: format })),
     free: number => freeLog(openLogTable(connection), number, openAudit(connection, store.options)),

@@ -45,9 +45,24 @@ describe('lines', () => {
         },
       ]),
     ).toEqual([
-      `engine,channel=channel-1,subtopic=room /index=0i,/created=${noonUs}007i,/position=72057594037927937i,/protocol="http",d/tmp=1,on=true,text="a \\"b\\" \\\\",protocol="x" ${noonMs}000001`,
+      `engine,channel=channel-1,subtopic=room /index=0i,/created=${noonUs}007i,/position=72057594037927937i,/protocol="http",d/tmp=1,on//bool=true,text//text="a \\"b\\" \\\\",protocol//text="x" ${noonMs}000001`,
       `engine,/nth=1,channel=channel-1,subtopic=room /index=1000i,/created=${noonUs}000i,/position=72057594037927937i,/protocol="http" ${noonMs}000001`,
     ])
+  })
+
+  test('a key has a field for each type, none of which another key may have', () => {
+    const lines = linesOf([
+      {
+        offset: 0,
+        documents: [
+          { format: 'engine', payload: { t: 1 } },
+          { format: 'engine', payload: { t: 'a' } },
+          { format: 'engine', payload: { t: true } },
+          { format: 'engine', payload: { 't/text': 1, 't/bool': 2 } },
+        ],
+      },
+    ])
+    expect(lines.map(line => /"http",(\S+) /.exec(line)?.[1])).toEqual(['t=1', 't//text="a"', 't//bool=true', 't/text=1,t/bool=2'])
   })
 
   test('reuse the buffer of another batch, even if it is too small', () => {
@@ -130,6 +145,8 @@ describe('what is refused before it is sent', () => {
       { format: 'engine', payload },
     ],
   })
+  /** As long as a key may be beside the tags of these documents, of which the second has an ordinal. */
+  const keyOfMost = 'k'.repeat(65_535 - 4 - 'engine,/nth=1,channel=channel-1,publisher=thing-1,subtopic=room'.length)
 
   test.each([
     'time',
@@ -164,9 +181,15 @@ describe('what is refused before it is sent', () => {
     ['a time', 'store-refused', { offset: 1, records: [{ value: 1 }, { value: 1, timeUs: 2 ** 53 }] }],
     ['a series', 'identifier-length', { offset: 1, records: [{ value: 1 }, { value: 1, name: 'n'.repeat(65_500) }] }],
     ['a long key', 'identifier-length', document({ [`k${'ü'.repeat(33_000)}`]: 1 })],
+    ['a key too long with its type', 'identifier-length', document({ [keyOfMost]: 'x' })],
   ] satisfies [string, string, TestMessage][])('%s rejects the whole message', (_what, rule, message) => {
     expect(refusedOf(message)).toEqual([expect.objectContaining({ message: 1, record: 1, rule })])
     expect(linesOf([message])).toEqual([])
+  })
+
+  test('not the longest key of a number', () => {
+    expect(refusedOf(document({ [keyOfMost]: 1 }))).toEqual([])
+    expect(refusedOf(document({ [`${keyOfMost}k`]: 1 }))).toEqual([expect.objectContaining({ rule: 'identifier-length' })])
   })
 
   test('ids that are too long together', () => {

@@ -5,6 +5,7 @@ import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { encode } from '../../../sinks/influxdb/encode.ts'
 import {
+  documentEntries,
   indexField,
   msOf,
   nsOfLine,
@@ -81,6 +82,32 @@ test('a time and an ordinal are read back to the microsecond', () => {
     }),
   )
   expect([msOf(-1), restUsOf(indexField(3, -1))]).toEqual([-1, 999])
+})
+
+test('the keys of a document are read back from its fields, in their order', () => {
+  const fields = { '/index': 1, 'b//text': 'x', 'a b': 2, 'a//bool': true, text: 3, 'd/text//text': 'y', 'd/bool': 4 }
+  expect(documentEntries(Object.entries(fields))).toEqual([
+    ['a', true],
+    ['a b', 2],
+    ['b', 'x'],
+    ['d/bool', 4],
+    ['d/text', 'y'],
+    ['text', 3],
+  ])
+})
+
+test('of several values of a key, which two messages have left, each but the first has the name of its field', () => {
+  const fields = [
+    ['a//text', 'x'],
+    ['a//bool', true],
+    ['a', 1],
+  ] as const
+  const entries = [
+    ['a', 1],
+    ['a//bool', true],
+    ['a//text', 'x'],
+  ]
+  for (const given of [fields, fields.toReversed()]) expect(documentEntries<string | boolean | number>(given)).toEqual(entries)
 })
 
 /** Covers each partition from its first message to its last. */

@@ -34,20 +34,22 @@ export interface InfluxStore extends SinkStore {
   put(...lines: string[]): Promise<void>
 }
 
-/** Messages whose second document has a text where the field holds numbers. */
+/** Another program has written a text where numbers of documents stand, and a number where their texts do. */
+const foreign = `typed,channel=other taken="text",taken-too//text=1 ${noonUs}000`
+/** Messages whose second document has a field of another type than there. */
 const conflicting: SinkStore['poisons'] = {
-  'a text where the field holds numbers': offset => ({
+  "a number where another program's texts are": offset => ({
     offset,
     documents: [
       { format: 'typed', payload: { a: 1 } },
-      { format: 'typed', payload: { a: 'text' } },
+      { format: 'typed', payload: { taken: 1 } },
     ],
   }),
-  'a number where the field holds booleans, beside a new key': offset => ({
+  "a text where another program's numbers are, beside a new key": offset => ({
     offset,
     documents: [
-      { format: 'typed', payload: { b: true } },
-      { format: 'typed', payload: { [`new-${offset}`]: 'x', b: 1 } },
+      { format: 'typed', payload: { a: 'text' } },
+      { format: 'typed', payload: { [`new-${offset}`]: 'x', 'taken-too': 'text' } },
     ],
   }),
 }
@@ -91,7 +93,7 @@ export async function openStore(
   const retentionRules = [{ type: 'expire', everySeconds: 0, shardGroupDurationSeconds: 28 * 86_400 }]
   await direct.ask('POST', '/api/v2/buckets', {}, { orgID: orgs[0]!.id, name: bucket, retentionRules })
   const put = async (...lines: string[]): Promise<void> => direct.write(bucket, await compress(lines.join('\n')))
-  if (poisons === conflicting) await put(`typed,channel=other a=1,b=true ${noonUs}000`)
+  if (poisons === conflicting) await put(foreign)
   const points = () => readPoints(direct, fluxFrom(bucket))
   return {
     connection: sinks,
@@ -171,8 +173,9 @@ function rowOf({ measurement, tags, ns, fields }: StoredPoint, formats: Readonly
     index: Number(index / 1000n),
   }
   if (measurement !== 'messages') {
-    const own = [...fields].filter(([key]) => !key.startsWith('/') && key !== 'protocol')
-    const payload = unflatten({ keys: own.map(([key]) => key), values: own.map(([, value]) => value as string) })
+    const own = [...fields].filter(([field]) => !field.startsWith('/'))
+    const keys = own.map(([field]) => field.replace(/\/\/(?:text|bool)$/, ''))
+    const payload = unflatten({ keys, values: own.map(([, value]) => value as string) })
     const table = formats.get(measurement) ?? `unregistered ${measurement}`
     return { table, ...origin, protocol: fields.get('/protocol') as string, createdNs: fields.get('/created') as bigint, payload }
   }
