@@ -21,7 +21,7 @@ import {
   senmlFormat,
   timeNsOf,
 } from '../reader.ts'
-import { firstIn, millisecondOfLine, rangesMax, readPage, rowsAround, rowsIn, tagsOfLine } from './page.ts'
+import { millisecondOfLine, rangesMax, readPage, rowsAround, rowsIn, tagsOfLine } from './page.ts'
 import type { Session } from './requests.ts'
 import { rowOrder } from './rows.ts'
 import {
@@ -37,7 +37,7 @@ import {
   selectNewest,
   selectSubtopics,
 } from './select.ts'
-import { type Bounds, behind as behindOf, boundsOf, fromOn, isEmpty, millisecond, millisecondOf, type Span, within } from './windows.ts'
+import { type Bounds, boundsOf, isEmpty, millisecond, millisecondOf, type Span, within } from './windows.ts'
 
 interface Newest {
   ms: number
@@ -81,29 +81,17 @@ async function newestOfEach(session: Session, query: PageQuery, search: Search):
     series.set(key, { ms, key, tags: query.format === senmlFormat ? { publisher, subtopic, name } : { publisher, subtopic } })
   }
 
-  async function look(span: Span): Promise<void> {
-    for await (const lines of session.query(selectNewest(session.bucket, query, search, span))) {
-      for (const line of lines) {
-        const { publisher, subtopic, name } = tagsOfLine(line)
-        note(millisecondOfLine(line), publisher, subtopic, name)
-      }
-    }
-  }
-
   const { whole, before, behind } = boundsOf(query)
   const borders = [before, behind].filter(border => border !== undefined)
   for await (const rows of rowsIn(session, query, borders))
     for (const row of rows) note(millisecondOf(timeNsOf(row)), row.publisher, row.subtopic, row.kind === 'senml' ? row.name : '')
-  if (search.mixesTypes) {
-    const shards = await session.shards()
-    for (let rest = whole; !isEmpty(rest); ) {
-      const ms = await firstIn(session, query, search, rest, 'desc')
-      if (ms === undefined) break
-      const shard = within(fromOn(rest, ms, 'desc'), shards.at(ms))
-      await look(shard)
-      rest = behindOf(rest, shard.startMs, 'desc')
+  if (isEmpty(whole)) return series
+  for await (const lines of session.query(selectNewest(session.bucket, query, search.finders, whole))) {
+    for (const line of lines) {
+      const { publisher, subtopic, name } = tagsOfLine(line)
+      note(millisecondOfLine(line), publisher, subtopic, name)
     }
-  } else if (!isEmpty(whole)) await look(whole)
+  }
   return series
 }
 

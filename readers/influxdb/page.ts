@@ -2,7 +2,7 @@
 
 import { cell, type Row as Line, nsOf } from '../../sinks/influxdb/connection.ts'
 import { matcherOf } from '../matching.ts'
-import { type Direction, type Filter, isBehind, keyOf, type PageQuery, type Row, type RowKey, senmlFormat } from '../reader.ts'
+import { type Direction, type Filter, isBehind, keyOf, type PageQuery, type Row, type RowKey } from '../reader.ts'
 import type { Session } from './requests.ts'
 import { firstRows, openPoints } from './rows.ts'
 import {
@@ -59,7 +59,7 @@ async function pageBehind(session: Session, query: PageQuery, after: RowKey, sea
 /** The milliseconds of the first rows in the direction, one for each row. */
 async function findTimes(session: Session, query: PageQuery, search: Search, span: Span, wanted: number): Promise<number[]> {
   const { direction, after } = query
-  const begun = await walkOf(session, query, search, { span, direction, wanted })
+  const begun = walkOf(session, query, search, { span, direction, wanted })
   const times: number[] = []
   await walk({ ...begun, beginsAtRows: after !== undefined }, async (window, missing) => {
     const found = await timesIn(session, query, search, window, { direction, limit: missing })
@@ -103,28 +103,25 @@ export async function eachMatching(
   { span, direction, wanted }: Pick<Walk, 'span' | 'direction' | 'wanted'>,
   take: (pieces: AsyncIterable<readonly Row[]>, missing: number) => Promise<number>,
 ): Promise<void> {
-  const begun = await walkOf(session, filter, search, { span, direction, wanted })
+  const begun = walkOf(session, filter, search, { span, direction, wanted })
   await walkLooking(begun, async (window, limit, missing) => {
     const times = await timesIn(session, filter, search, window, { direction, limit })
     return { found: await take(rowsAt(session, filter, search, times), missing), times }
   })
 }
 
-/** @returns a walk whose windows do not cross shards, if that is necessary */
-export async function walkOf(
+function walkOf(
   session: Session,
   filter: Filter,
   search: Search,
   { span, direction, wanted }: Pick<Walk, 'span' | 'direction' | 'wanted'>,
-): Promise<Walk> {
-  const shards = search.mixesTypes ? await session.shards() : undefined
+): Walk {
   return {
     span,
     direction,
     wanted,
     widthMs: session.densities.widthMs(filter, wanted),
     beginsAtRows: false,
-    ...(shards === undefined ? {} : { cell: ms => shards.at(ms) }),
     first: rest => firstIn(session, filter, search, rest, direction),
   }
 }
@@ -139,12 +136,7 @@ export async function countRows(session: Session, filter: Filter, max: number): 
   for await (const rows of rowsIn(session, filter, borders)) total += rows.length
   const wanted = max + 1 - total
   if (search.isExact) {
-    const begun = await walkOf(session, filter, search, {
-      span: whole,
-      direction: 'desc',
-      wanted,
-    })
-    await walk(begun, async window => {
+    await walk(walkOf(session, filter, search, { span: whole, direction: 'desc', wanted }), async window => {
       const found = await countIn(session, filter, search, window)
       total += found
       return { found }
@@ -181,19 +173,20 @@ export function tagsOfLine(line: Line): Required<SeriesTags> {
   return { publisher: tag('publisher'), subtopic: tag('subtopic'), name: tag('name'), unit: tag('unit') }
 }
 
-/** The millisecond of the first point in the direction; undefined if there is none. */
-export async function firstIn(
+/** The millisecond of the first point in the direction that may match; undefined if there is none. */
+async function firstIn(
   session: Session,
   filter: Filter,
-  search: Search,
+  { finders }: Search,
   span: Span,
   direction: Direction,
 ): Promise<number | undefined> {
-  const finder = search.mixesTypes ? everyPoint : search.finders[0]!
-  for await (const lines of session.query(selectFirst(session.bucket, filter, finder, span, direction))) {
-    for (const line of lines) return millisecondOfLine(line)
+  const times: number[] = []
+  for await (const lines of session.query(selectFirst(session.bucket, filter, finders, span, direction))) {
+    for (const line of lines) times.push(millisecondOfLine(line))
   }
-  return undefined
+  if (times.length === 0) return undefined
+  return direction === 'desc' ? Math.max(...times) : Math.min(...times)
 }
 
 /** The milliseconds of the first `limit` points in the direction, in its order; fewer only if there are no more. */
@@ -229,7 +222,7 @@ export async function countIn(session: Session, filter: Filter, { finders }: Pic
 export async function* rowsAt(session: Session, filter: Filter, search: Search, times: readonly number[]): AsyncGenerator<Row[]> {
   if (times.length === 0) return
   if (search.comparesValue) yield* rowsAround(session, filter, times, some => rangesOf(session, filter, search, some))
-  else yield* rowsIn(session, filter, await stretchesOf(session, filter, times))
+  else yield* rowsIn(session, filter, [extentOf(times)])
 }
 
 /**
@@ -246,7 +239,7 @@ export async function* rowsAround(
     const ranges = areFew(some.length, all) ? await rangesOfTimes(some) : undefined
     // The last millisecond may have more points than were found.
     const isSparse = ranges !== undefined && areFew(ranges.length, all)
-    yield* rowsIn(session, filter, isSparse ? ranges : await stretchesOf(session, filter, some))
+    yield* rowsIn(session, filter, isSparse ? ranges : [extentOf(some)])
   }
 }
 
@@ -314,30 +307,11 @@ export function areFew(found: number, all: number): boolean {
 /** One range for each point that was found, with the tags of its series. */
 async function rangesOf(session: Session, filter: Filter, search: Search, times: readonly number[]): Promise<RowRange[]> {
   const ranges = new Map<string, RowRange>()
-  // Shard by shard if the field's type may differ between shards.
-  for (const span of search.mixesTypes ? await stretchesOf(session, filter, times) : [extentOf(times)]) {
-    for await (const lines of session.query(selectSeries(session.bucket, filter, search.finders, span))) {
-      for (const line of lines) {
-        const range = { ...millisecond(millisecondOfLine(line)), tags: tagsOfLine(line) }
-        ranges.set(JSON.stringify(range), range)
-      }
+  for await (const lines of session.query(selectSeries(session.bucket, filter, search.finders, extentOf(times)))) {
+    for (const line of lines) {
+      const range = { ...millisecond(millisecondOfLine(line)), tags: tagsOfLine(line) }
+      ranges.set(JSON.stringify(range), range)
     }
   }
   return [...ranges.values()]
-}
-
-/** A single span for records; one for each shard for documents. */
-async function stretchesOf(session: Session, { format }: Filter, times: readonly number[]): Promise<Span[]> {
-  if (format === senmlFormat) return [extentOf(times)]
-  const shards = await session.shards()
-  const stretches: Span[] = []
-  let shard: Span | undefined
-  let first = 0
-  for (const [at, ms] of times.entries()) {
-    if (shard !== undefined && ms >= shard.startMs && ms < shard.endMs) continue
-    if (at > 0) stretches.push(extentOf(times.slice(first, at)))
-    shard = shards.at(ms)
-    first = at
-  }
-  return [...stretches, extentOf(times.slice(first))]
 }

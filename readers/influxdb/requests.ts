@@ -2,7 +2,6 @@
 
 import type { Answer, Connection } from '../../sinks/influxdb/connection.ts'
 import { classify, ResponseError } from '../../sinks/influxdb/errors.ts'
-import { type Shards, shardsOf } from '../../sinks/influxdb/schema.ts'
 import { QueryTooLargeError, StoreUnavailableError } from '../reader.ts'
 import { tookTooLong, withinTimeLimit } from '../time-limit.ts'
 import type { Densities } from './windows.ts'
@@ -12,7 +11,6 @@ export interface Session {
   readonly bucket: string
   /** @throws the reason for which the query ended */
   query(flux: string): Answer
-  shards(): Promise<Shards>
   readonly densities: Densities
 }
 
@@ -35,7 +33,6 @@ export async function withSession<Result>(
   signal: AbortSignal,
   work: (session: Session) => Promise<Result>,
 ): Promise<Result> {
-  let shards: Promise<Shards> | undefined
   const expired = (cause: unknown): Promise<Error> => tooLong({ connection, queryTimeoutMs, lifeSignMs }, cause)
   return await withinTimeLimit(signal, { timeoutMs: queryTimeoutMs, expired, explain: readError }, limit =>
     work({
@@ -45,7 +42,6 @@ export async function withSession<Result>(
         limit.signal.throwIfAborted()
         return connection.query(flux, limit.signal)
       },
-      shards: () => (shards ??= shardsOf(connection, limit.signal)),
     }),
   )
 }

@@ -78,10 +78,10 @@ export function selectNothing(bucket: string): string {
   return `${pointsOf(bucket, { channel: noChannel, format: senmlFormat }, millisecond(0))} |> limit(n: 1)`
 }
 
-/** The time of the first point in the direction that may match. */
-export function selectFirst(bucket: string, filter: Filter, finder: Finder, span: Span, direction: Direction): string {
-  const end = direction === 'desc' ? 'last' : 'first'
-  return `${candidates(bucket, filter, finder, span)} |> group() |> ${end}() |> keep(columns: ["_time"])`
+/** For each finder, the time of the first point in the direction that may match. */
+export function selectFirst(bucket: string, filter: Filter, finders: readonly Finder[], span: Span, direction: Direction): string {
+  const first = ` |> group() |> ${direction === 'desc' ? 'last' : 'first'}() |> keep(columns: ["_time"])`
+  return yields(finders.map(finder => candidates(bucket, filter, finder, span) + first))
 }
 
 const seriesColumns = '"publisher", "subtopic", "name", "unit"'
@@ -115,12 +115,10 @@ export function selectCount(bucket: string, filter: Filter, finders: readonly Fi
 }
 
 /** For each series of rows, its tags and the time of its newest point. */
-export function selectNewest(bucket: string, filter: Filter, { finders, mixesTypes }: Search, span: Span): string {
+export function selectNewest(bucket: string, filter: Filter, finders: readonly Finder[], span: Span): string {
   const series = filter.format === senmlFormat ? '"publisher", "subtopic", "name"' : '"publisher", "subtopic"'
   const [group, kept] = [` |> group(columns: [${series}])`, ` |> keep(columns: ["_time", ${series}])`]
-  // `last` makes the storage first open the shard that begins at the end of the span, and use the field's type in that shard.
-  const newest = mixesTypes ? `${kept} |> sort(columns: ["_time"]) |> last(column: "_time")` : undefined
-  return yields(finders.map(finder => `${found(bucket, filter, finder, span)}${group}${newest ?? endOf(finder, 'last') + kept}`))
+  return yields(finders.map(finder => `${found(bucket, filter, finder, span)}${group}${endOf(finder, 'last')}${kept}`))
 }
 
 /** For each measurement and subtopic, the time of the newest point. */
@@ -233,8 +231,6 @@ export interface Search {
   readonly isExact: boolean
   /** True if a value is compared, so that few of all points may be found. */
   readonly comparesValue: boolean
-  /** True if the field's type may differ between shards: in one query, the storage then returns only the type of the first shard. */
-  readonly mixesTypes: boolean
 }
 
 /** Matches every point. */
@@ -246,10 +242,10 @@ export const everyNumber: Finder = { field: 'value', filter: '', rowFilter: '' }
 export function searchOf(filter: Filter): Search {
   const fields = filter.format === senmlFormat ? recordFields(filter) : documentFields(filter)
   const [first] = fields
-  if (first === undefined) return { finders: [everyPoint], isExact: true, comparesValue: false, mixesTypes: false }
+  if (first === undefined) return { finders: [everyPoint], isExact: true, comparesValue: false }
   // If one condition cannot be met, no row matches.
   const finders = fields.some(one => one.length === 0) ? [] : first
-  return { finders, isExact: fields.length === 1, comparesValue: true, mixesTypes: filter.payload.length > 0 }
+  return { finders, isExact: fields.length === 1, comparesValue: true }
 }
 
 function recordFields({ value, boolValue, stringValue, dataValue, protocol }: Filter): Finder[][] {

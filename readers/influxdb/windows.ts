@@ -107,8 +107,6 @@ export interface Walk {
   readonly widthMs: number
   /** True if there are rows at the beginning of the span. */
   readonly beginsAtRows: boolean
-  /** The widest window that is allowed at a millisecond. */
-  readonly cell?: (ms: number) => Span
   /** The millisecond of the first point in the direction; undefined if there is none. */
   readonly first: (span: Span) => Promise<number | undefined>
 }
@@ -133,7 +131,7 @@ const tellingRows = 4
 
 /** Ends when enough rows were found, or at the end of the span. */
 export async function walk(
-  { span, direction, wanted, widthMs, beginsAtRows, cell, first }: Walk,
+  { span, direction, wanted, widthMs, beginsAtRows, first }: Walk,
   visit: (window: Span, missing: number) => Promise<Visit>,
 ): Promise<void> {
   let rest = span
@@ -146,8 +144,7 @@ export async function walk(
       if (ms === undefined) return
       rest = fromOn(rest, ms, direction)
     }
-    let window = headOfWidth(rest, width, direction)
-    if (cell !== undefined) window = within(window, cell(headOf(rest, direction)))
+    const window = headOfWidth(rest, width, direction)
     const { found, seen = found, lastMs = lastOf(window, direction), aim } = await visit(window, missing)
     missing -= found
     rest = behind(rest, lastMs, direction)

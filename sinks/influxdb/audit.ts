@@ -27,7 +27,6 @@ import { physicalName } from './encode.ts'
 import type { SinkOptions } from './options.ts'
 import { documentEntries, isNoDocumentText, msOf, ordinalOf, restNsOf, restUsOf } from './points.ts'
 import { type FieldValue, readFormats, readLogs, replayedOffsets, valueOf } from './registry.ts'
-import { shardsOf } from './schema.ts'
 
 const bothFields = ' |> filter(fn: (r) => r._field == "/index" or r._field == "/position")'
 /** The columns of a pivoted answer besides measurement and tags: result, table, start, stop, time, position and index. */
@@ -64,15 +63,12 @@ export function openAudit(connection: Connection, _options: SinkOptions): StoreA
 
   async function scanContents(add: AddRow<Point>): Promise<void> {
     const formats = new Map((await readFormats(connection)).map(({ format }) => [physicalName(format), format]))
-    const shards = await shardsOf(connection)
     let widthNs = firstWindowNs
     for (let startNs = await nextNs(connection, undefined); startNs !== undefined; ) {
-      // Never over two shards: in one query, the storage returns a field with the type of the first shard only.
-      const { endMs } = shards.at(Number(unitsDown(startNs, 1_000_000n)))
-      const stopNs = least(startNs + widthNs, BigInt(endMs) * 1_000_000n)
+      const stopNs = startNs + widthNs
       const { points, bytes } = await readWindow(connection, formats, { startNs, stopNs })
-      if (bytes > windowBytesMax && stopNs - startNs > 1n) {
-        widthNs = (stopNs - startNs) / 2n
+      if (bytes > windowBytesMax && widthNs > 1n) {
+        widthNs /= 2n
         continue
       }
       for (const point of points) {
@@ -80,7 +76,7 @@ export function openAudit(connection: Connection, _options: SinkOptions): StoreA
         // Others are not sluice's.
         if (typeof position === 'bigint' && typeof index === 'bigint') add(position, ordinalOf(Number(index)), point)
       }
-      if (bytes < windowBytesMax / 4) widthNs = least(widthNs * 2n, windowNsMax)
+      if (bytes < windowBytesMax / 4 && widthNs <= windowNsMax / 2n) widthNs *= 2n
       startNs = points.length > 0 ? stopNs : await nextNs(connection, stopNs)
     }
   }
@@ -176,8 +172,8 @@ export function pairedRows(give: (position: string, index: string) => void): Pai
 
 /** A day. The next windows are wider while they have few bytes. */
 const firstWindowNs = 86_400_000_000_000n
-/** A year: rows end in 2255, and InfluxDB's times in 2262, so the end of a window is always one of these. */
-const windowNsMax = 366n * firstWindowNs
+/** No window is longer: rows end in 2255, and InfluxDB's times in 2262, so the end of a window is always one of these. */
+const windowNsMax = 256n * firstWindowNs
 /** About how many bytes the points of a window may have. */
 const windowBytesMax = 32 * 1024 * 1024
 const fieldBytes = 100
@@ -303,8 +299,4 @@ function timeUsOf(ns: bigint, position: bigint, indexField: number): bigint | st
   const ms = unitsDown(ns, 1_000_000n)
   const rest = restNsOf(Number(position >> 56n), Number((position >> 44n) & 0xfffn), Number(position & 0xfff_ffff_ffffn))
   return ns - ms * 1_000_000n === BigInt(rest) ? ms * 1000n + BigInt(restUsOf(indexField)) : `at ${ns}`
-}
-
-function least(one: bigint, other: bigint): bigint {
-  return one < other ? one : other
 }

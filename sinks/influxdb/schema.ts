@@ -1,4 +1,4 @@
-// The store's schema: its two buckets, which are created if they are missing, and the retention and the shards of the bucket of messages.
+// The store's schema: its two buckets, which are created if they are missing, and the retention of the bucket of messages.
 
 import { named } from '../../config/options/variable.ts'
 import { SinkError } from '../sink-error.ts'
@@ -55,7 +55,7 @@ const readAgainAfterMs = 5_000
 interface Bucket {
   readonly id: string
   readonly name: string
-  readonly retentionRules: readonly { readonly everySeconds: number; readonly shardGroupDurationSeconds?: number }[]
+  readonly retentionRules: readonly { readonly everySeconds: number }[]
 }
 
 export interface Schema {
@@ -197,46 +197,5 @@ async function makeBucket(connection: Connection, name: string, retentionDays: n
       `the bucket "${name}" is missing in the organisation "${connection.org}", or the token may not read it, and the token may not create it (${error.said}): create it, or give the token in ${named('store.token', 'SVC_TIMESERIES_TOKEN')} write permission on the organisation's buckets and read permission on the organisation`,
       { cause: error },
     )
-  }
-}
-
-/**
- * The division of a bucket by time. In a request over several shards, the storage returns a field's points only while they have the type that the
- * field has in the first of these shards. It silently omits the others.
- */
-export interface Shards {
-  /** The first millisecond of the shard that contains this one, and of the shard after it. */
-  at(ms: number): { readonly startMs: number; readonly endMs: number }
-}
-
-/** InfluxDB's default for buckets without retention. */
-const usualShardSeconds = 7 * daySeconds
-/** The year 1, from which the server counts shards. */
-const yearOneMs = -62_135_596_800_000n
-
-/** The shards of the connection's bucket, by its current shard duration. Older shards may have another one. */
-export async function shardsOf(connection: Connection, signal?: AbortSignal): Promise<Shards> {
-  return shardsOfLength((await shardSecondsOf(connection, signal)) ?? usualShardSeconds)
-}
-
-/** @param seconds duration of a shard */
-export function shardsOfLength(seconds: number): Shards {
-  const lengthMs = seconds * 1000
-  const firstMs = Number(yearOneMs % BigInt(lengthMs))
-  return {
-    at(ms) {
-      const startMs = Math.floor((ms - firstMs) / lengthMs) * lengthMs + firstMs
-      return { startMs, endMs: startMs + lengthMs }
-    },
-  }
-}
-
-/** undefined if the token may read the bucket's points, but not the bucket itself. */
-async function shardSecondsOf(connection: Connection, signal: AbortSignal | undefined): Promise<number | undefined> {
-  try {
-    return (await findBucket(connection, connection.bucket, signal))?.retentionRules[0]?.shardGroupDurationSeconds
-  } catch (error) {
-    if (error instanceof ResponseError && [401, 403, 404].includes(error.status)) return undefined
-    throw error
   }
 }

@@ -4,7 +4,6 @@ import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { boundsOf, millisecondOf, type Span, walk, walkLooking } from '../../../readers/influxdb/windows.ts'
 import type { Direction } from '../../../readers/reader.ts'
-import { shardsOfLength } from '../../../sinks/influxdb/schema.ts'
 
 const ns = fc.bigInt(-5_000_000n, 5_000_000n)
 const contains = (span: Span | undefined, ms: number): boolean => span !== undefined && ms >= span.startMs && ms < span.endMs
@@ -50,8 +49,7 @@ describe('a walk', () => {
         fc.constantFrom('asc', 'desc'),
         fc.integer({ min: 1, max: 70 }),
         fc.integer({ min: 1, max: 1000 }),
-        fc.integer({ min: 1, max: 5 }),
-        async (given, direction, wanted, widthMs, cellMs) => {
+        async (given, direction, wanted, widthMs) => {
           const ordered = given.toSorted((one, other) => (direction === 'desc' ? other - one : one - other))
           const span = { startMs: -(2 ** 50), endMs: 2 ** 50 }
           const within = ordered.filter(ms => contains(span, ms))
@@ -64,7 +62,6 @@ describe('a walk', () => {
               wanted,
               widthMs,
               beginsAtRows: false,
-              ...(cellMs > 3 ? { cell: ms => shardsOfLength(cellMs).at(ms) } : {}),
               first: async rest => within.find(ms => contains(rest, ms)),
             },
             async window => {

@@ -6,8 +6,6 @@ import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { openAudit, pairedRows } from '../../../sinks/influxdb/audit.ts'
 import type { Connection, Row } from '../../../sinks/influxdb/connection.ts'
-import { ResponseError } from '../../../sinks/influxdb/errors.ts'
-import { shardsOfLength } from '../../../sinks/influxdb/schema.ts'
 import { packedPosition } from '../../../sinks/sink.ts'
 import { defaults } from './store.ts'
 
@@ -100,8 +98,7 @@ test('each series gives its pairs, and a series whose fields differ in number gi
 })
 
 interface ReadWindow {
-  readonly startMs: number
-  readonly lastMs: number
+  readonly days: number
   points: number
 }
 
@@ -114,10 +111,9 @@ const [integers, texts] = [metaOf('long'), metaOf('string')]
 /**
  * Reads the contents of a store with a message at each of these times.
  *
- * @param shardSeconds undefined if the token may not read the bucket itself
  * @param text of each message
  */
-async function readContents(timesMs: readonly number[], shardSeconds: number | undefined, text = 'on') {
+async function readContents(timesMs: readonly number[], text = 'on') {
   const windows: ReadWindow[] = []
   async function* query(flux: string): AsyncGenerator<Row[]> {
     if (!flux.includes('from(bucket: "b")')) return
@@ -131,18 +127,14 @@ async function readContents(timesMs: readonly number[], shardSeconds: number | u
       for (const [offset, ms] of found.slice(0, 1)) yield [rowOf(ms, '/position', packedPosition(1, 0, offset))]
       return
     }
-    const read = { startMs: Number(start / 1_000_000n), lastMs: Number((stop - 1n) / 1_000_000n), points: 0 }
+    const read = { days: Number(stop - start) / 86_400_000_000_000, points: 0 }
     windows.push(read)
     for (const [offset, ms] of found) {
       read.points++
       yield [rowOf(ms, '/position', packedPosition(1, 0, offset)), rowOf(ms, '/index', 0n), rowOf(ms, 'stringValue', text)]
     }
   }
-  async function ask() {
-    if (shardSeconds === undefined) throw new ResponseError('GET /api/v2/buckets', 403, '')
-    return { buckets: [{ name: 'b', retentionRules: [{ everySeconds: 0, shardGroupDurationSeconds: shardSeconds }] }] }
-  }
-  const connection = { org: 'o', bucket: 'b', registryBucket: 'r', query, ask } as unknown as Connection
+  const connection = { bucket: 'b', registryBucket: 'r', query } as unknown as Connection
   const audit = openAudit(connection, { ...defaults, url: '', token: '' })
   const offsets: number[] = []
   for await (const { offset } of audit.messages(1, 0, 0, timesMs.length, { contents: true })) offsets.push(offset)
@@ -151,23 +143,16 @@ async function readContents(timesMs: readonly number[], shardSeconds: number | u
 
 const firstMs = Date.parse('2024-01-01T00:00:00Z')
 
-test.each([
-  ['an hour', 3600, 292],
-  ['28 days', 28 * 86_400, 40],
-  ['ten years', 3650 * 86_400, 20],
-  ['an unknown time', undefined, 120],
-])('with shards of %s, a message in five days is read in few windows, each within a shard', async (_what, seconds, most) => {
+test('a message in five days is read in few windows, each twice as wide as the one before, up to 256 days', async () => {
   const timesMs = Array.from({ length: 146 }, (_, nth) => firstMs + nth * 5 * 86_400_000)
-  const { offsets, windows } = await readContents(timesMs, seconds)
+  const { offsets, windows } = await readContents(timesMs)
   expect(offsets).toEqual([...timesMs.keys()])
-  expect(windows.length).toBeLessThanOrEqual(most)
-  const shards = shardsOfLength(seconds ?? 7 * 86_400)
-  for (const { startMs, lastMs } of windows) expect(shards.at(lastMs)).toEqual(shards.at(startMs))
+  expect(windows.map(({ days }) => days)).toEqual([1, 2, 4, 8, 16, 32, 64, 128, 256, 256, 256])
 })
 
 test('a window with more bytes than may be read at once is read again, narrower', async () => {
   const timesMs = Array.from({ length: 40 }, (_, nth) => firstMs + nth * 60_000)
-  const { offsets, windows } = await readContents(timesMs, 28 * 86_400, 'x'.repeat(2 ** 20))
+  const { offsets, windows } = await readContents(timesMs, 'x'.repeat(2 ** 20))
   expect(offsets).toEqual([...timesMs.keys()])
   expect(Math.max(...windows.map(({ points }) => points))).toBeLessThanOrEqual(33)
   expect(windows.length).toBeLessThanOrEqual(12)

@@ -1,9 +1,8 @@
 // Messages that the bucket would drop are known before anything is sent, and shards are no longer than the retention bears.
 
-import * as fc from 'fast-check'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { encode } from '../../../sinks/influxdb/encode.ts'
-import { agedLines, shardGroupSeconds, shardsOfLength } from '../../../sinks/influxdb/schema.ts'
+import { agedLines, shardGroupSeconds } from '../../../sinks/influxdb/schema.ts'
 import { rejectBeyond } from '../../../sinks/influxdb/sink.ts'
 import { batchOf, noonUs, plain } from '../batches.ts'
 
@@ -37,17 +36,4 @@ test('a message with some rows too old may have others in the bucket, one with a
 
 test('a shard lasts 28 days, and at most a quarter of the retention', () => {
   expect([0, 1, 7, 60, 112, 4000].map(days => shardGroupSeconds(days) / 86_400)).toEqual([28, 1, 1, 15, 28, 28])
-})
-
-test('a shard has the given duration, and the next begins where it ends', () => {
-  fc.assert(
-    fc.property(fc.integer({ min: 1, max: 10_000 }), fc.integer({ min: -(2 ** 50), max: 2 ** 50 }), (hours, ms) => {
-      const shards = shardsOfLength(hours * 3600)
-      const { startMs, endMs } = shards.at(ms)
-      expect(startMs <= ms && ms < endMs).toBe(true)
-      expect(endMs - startMs).toBe(hours * 3_600_000)
-      expect(shards.at(endMs).startMs).toBe(endMs)
-      expect(shards.at(startMs - 1).endMs).toBe(startMs)
-    }),
-  )
 })
