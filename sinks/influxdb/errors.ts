@@ -24,7 +24,11 @@ export const errorRows: readonly ErrorRow[] = [
   { key: 404, name: 'the organisation or the bucket is missing', meaning: 'systemic', advice: `correct ${url}` },
   { key: 408, name: 'the request took too long', meaning: 'transient' },
   { key: 413, name: 'the body is too large: it is sent in halves, and a single line that is too large is refused', meaning: 'data' },
-  { key: 422, name: 'some points were dropped: a field has another type, or the time is beyond the retention', meaning: 'data' },
+  {
+    key: 422,
+    name: 'some points were dropped: the time is beyond the retention, or another program gave a field another type',
+    meaning: 'data',
+  },
   { key: 429, name: 'the quota is used up; Retry-After is respected', meaning: 'transient' },
   { key: 501, name: 'the server does not support this', meaning: 'systemic', advice: 'use InfluxDB 2' },
 ]
@@ -148,67 +152,6 @@ function spoken(body: string): { code: string; message: string } {
 
 function excerpt(text: string): string {
   return text.length <= 500 ? text : `${text.slice(0, 500)}…`
-}
-
-/** A field whose type differs from the one that InfluxDB has for it. */
-export interface Conflict {
-  readonly measurement: string
-  readonly field: string
-  /** The type of the refused value: `string`, `float`. */
-  readonly type: string
-}
-
-const saidConflict = /input field ("(?:[^"\\]|\\.)*") on measurement ("(?:[^"\\]|\\.)*") is type (\w+)/
-const beginnings: Readonly<Record<string, RegExp>> = { string: /^"/, boolean: /^[tf]/, float: /^[-\d]/, integer: /^[-\d]/ }
-
-/** What the server refuses; undefined if the reason is not a type. */
-export function conflictOf(error: ResponseError): Conflict | undefined {
-  const [, field, measurement, type] = saidConflict.exec(error.said) ?? []
-  if (field === undefined || measurement === undefined || type === undefined || beginnings[type] === undefined) return undefined
-  const names = { field: unquoted(field), measurement: unquoted(measurement) }
-  return names.field === undefined || names.measurement === undefined
-    ? undefined
-    : { field: names.field, measurement: names.measurement, type }
-}
-
-/** The characters of Go's escape sequences, by what follows the backslash (The Go Programming Language Specification, Rune literals). */
-const goEscapes: Readonly<Record<string, string>> = {
-  a: '\x07',
-  b: '\b',
-  f: '\f',
-  n: '\n',
-  r: '\r',
-  t: '\t',
-  v: '\v',
-  '\\': '\\',
-  '"': '"',
-}
-const goEscape = /\\(?:x([\da-f]{2})|u([\da-f]{4})|U([\da-f]{8})|(.))/g
-
-/** Decodes a quoted text of Go's `%q`; undefined if it has bytes that are not UTF-8, which no text from here has. */
-function unquoted(quoted: string): string | undefined {
-  let isText = true
-  const text = quoted.slice(1, -1).replaceAll(goEscape, (_all, byte?: string, four?: string, eight?: string, one?: string) => {
-    const code = Number.parseInt(byte ?? four ?? eight ?? '', 16)
-    const character = one === undefined ? codeText(code, byte === undefined ? 0x10_ffff : 0x7f) : goEscapes[one]
-    if (character === undefined) isText = false
-    return character ?? ''
-  })
-  return isText ? text : undefined
-}
-
-function codeText(code: number, codeMax: number): string | undefined {
-  return code <= codeMax ? String.fromCodePoint(code) : undefined
-}
-
-/** True if a line may contain such a field. It may also be a text that looks like it; that does no harm, since the server decides. */
-export function mayHold(line: string, { measurement, field, type }: Conflict): boolean {
-  if (!line.startsWith(`${measurement},`) && !line.startsWith(`${measurement} `)) return false
-  const key = `,${field.replaceAll(/[,= "]/g, '\\$&')}=`
-  for (let at = line.indexOf(key); at >= 0; at = line.indexOf(key, at + 1)) {
-    if (beginnings[type]!.test(line.slice(at + key.length, at + key.length + 1))) return true
-  }
-  return false
 }
 
 /** Most bytes of the measurement and tags as they are written, the longest field key, and four bytes between. */

@@ -4,6 +4,8 @@
 //
 // Messages need the same point if they have a series and millisecond in common and offsets a multiple of a million apart, or are of two partitions or logs
 // whose numbers meet. The second write would take the point, and leave fields that only the first had, so where it is seen the later message is rejected.
+//
+// Also the names of a document's fields, which say the types of their values.
 
 import { logOf, partitionOf } from '../../transformers/log-partition.ts'
 import type { Range, RecordBatch } from '../../transformers/record-batch.ts'

@@ -13,19 +13,10 @@ import type { LogNumbers, Sink } from '../sink.ts'
 import { SinkError } from '../sink-error.ts'
 import type { Connection } from './connection.ts'
 import { type EncodedBatch, encode } from './encode.ts'
-import {
-  type Conflict,
-  classify,
-  conflictOf,
-  type Fault,
-  isAboutData,
-  isBeyondRetention,
-  namesReason,
-  type ResponseError,
-} from './errors.ts'
+import { classify, type Fault, isAboutData, isBeyondRetention, namesReason, type ResponseError } from './errors.ts'
 import { type Culprit, type Selection, writeIsolating } from './isolation.ts'
 import type { SinkOptions } from './options.ts'
-import { type EncodedLines, rejectStored, textOf } from './points.ts'
+import { type EncodedLines, nsOfLine, rejectStored, textOf } from './points.ts'
 import { formatAdder, openLogTable, openReplays, writeProof } from './registry.ts'
 import { agedLines, beyondRetention, openSchema, prepareSchema, type Schema } from './schema.ts'
 
@@ -75,7 +66,6 @@ export async function openReplaySink({ connection, options, logNumber }: InfluxR
 
 function openStore(connection: Connection, options: SinkOptions, schema: Schema, logNumbers: LogNumbers): KeyedStore<EncodedBatch> {
   const formats = openFormats(formatAdder(connection, options))
-  const conflicts: Conflict[] = []
   // Buffers are reused: allocating memory outside the heap for each batch would make the garbage collector scan the whole heap again and again.
   const buffers: Buffer[] = []
   return {
@@ -88,7 +78,7 @@ function openStore(connection: Connection, options: SinkOptions, schema: Schema,
       await resolveFormats(formats, encoded, encoded.formats, signal)
     },
     async insert(encoded, _prepared, signal) {
-      const refused = await writeLines(encoded, linesToWrite(encoded), { connection, sizes: options, conflicts, signal })
+      const refused = await writeLines(encoded, linesToWrite(encoded), { connection, sizes: options, signal })
       await rejectCulprits(encoded, refused, { connection, schema, signal })
       return undefined
     },
@@ -108,14 +98,12 @@ function linesToWrite({ lines, rejected }: EncodedBatch): number[] {
 interface Sending {
   readonly connection: Connection
   readonly sizes: BodySizes
-  /** See `writeIsolating`. */
-  readonly conflicts: Conflict[]
   readonly signal: AbortSignal
 }
 
 /** @returns the lines that the server refuses; all other lines of the selection are durable */
 async function writeLines({ lines }: EncodedBatch, selection: Selection, sending: Sending): Promise<Culprit[]> {
-  const { connection, sizes, conflicts, signal } = sending
+  const { connection, sizes, signal } = sending
   const culprits: Culprit[] = []
   let begun = 0
   await eachAtOnce(splitBodies(lines, selection, sizes), sizes.requestsInFlight, async body => {
@@ -125,7 +113,7 @@ async function writeLines({ lines }: EncodedBatch, selection: Selection, sending
       const text = begun++ < sizes.requestsInFlight ? bodyAtOnce(lines, selection) : await bodyOf(lines, selection)
       await connection.write(connection.bucket, text, signal)
     }
-    culprits.push(...(await writeIsolating(body, post, line => textOf(lines, line), conflicts)))
+    culprits.push(...(await writeIsolating(body, post, line => nsOfLine(textOf(lines, line)))))
   })
   return culprits.sort((one, other) => one.line - other.line)
 }
@@ -285,8 +273,5 @@ async function believe(connection: Connection, culprits: readonly Culprit[], sig
 }
 
 function refusedBy(error: ResponseError): Fault {
-  const fault = { rule: 'store-refused', reason: `InfluxDB refused it (${error.status}): ${error.said.slice(0, 1000)}` }
-  if (conflictOf(error) === undefined) return fault
-  const hint = 'a field keeps its first type, in each shard of its measurement: always send the same type, or use another key'
-  return { ...fault, hint }
+  return { rule: 'store-refused', reason: `InfluxDB refused it (${error.status}): ${error.said.slice(0, 1000)}` }
 }

@@ -1,17 +1,8 @@
-// Which answers are about the lines of a write, what is said of the others, and what a type conflict tells.
+// Which answers are about the lines of a write, and what is said of the others.
 
 import { expect, test } from 'vitest'
 import { openConnection } from '../../../sinks/influxdb/connection.ts'
-import {
-  classify,
-  conflictOf,
-  isAboutData,
-  isBeyondRetention,
-  mayHold,
-  namesReason,
-  ResponseError,
-} from '../../../sinks/influxdb/errors.ts'
-import { fieldKeyText } from '../../../sinks/influxdb/line-protocol.ts'
+import { classify, isAboutData, isBeyondRetention, namesReason, ResponseError } from '../../../sinks/influxdb/errors.ts'
 import { defaults } from './store.ts'
 
 const json = (code: string, message: string): string => JSON.stringify({ code, message })
@@ -87,37 +78,4 @@ test('a URL without a bucket is systemic, before anything is sent', async () => 
   const opening = openConnection({ ...defaults, url: 'http://127.0.0.1:9/?org=plant', token: 'geheim' }, 'test')
   const error = await opening.catch((error: unknown) => error)
   expect([classify(error), (error as Error).message]).toEqual(['systemic', expect.stringMatching(/store.url.* has no bucket: write it as/)])
-})
-
-const conflictAnswer = (reason: string): ResponseError => {
-  const message = `failure writing points to database: partial write: ${reason} dropped=1`
-  return new ResponseError('POST', 422, JSON.stringify({ code: 'unprocessable entity', message }))
-}
-const conflictIn = (quoted: string) =>
-  conflictOf(
-    conflictAnswer(`field type conflict: input field ${quoted} on measurement "typed" is type string, already exists as type float`),
-  )
-
-// As influxd 2.7 says them.
-test.each([
-  ['"a"', 'a'],
-  [String.raw`"a\x01\a\v\u200b\U000e0001é"`, 'a\u0001\u0007\v\u200b\u{e0001}é'],
-  [String.raw`"\b\f\t\"\\a \x7f"`, '\b\f\t"\\a \u007f'],
-  ['"dropped=9 for database: x"', 'dropped=9 for database: x'],
-])("the name %s is decoded from Go's quoting", (quoted, field) => {
-  const conflict = conflictIn(quoted)
-  expect(conflict).toEqual({ measurement: 'typed', field, type: 'string' })
-  expect(mayHold(`typed,channel=c /index=0i,${fieldKeyText(field)}="x" 1`, conflict!)).toBe(true)
-  expect(mayHold(`typed,channel=c /index=0i,${fieldKeyText(field)}=1 1`, conflict!)).toBe(false)
-})
-
-test.each([String.raw`"\xff"`, String.raw`"\q"`, String.raw`"\U00ffffff"`])(
-  'the name %s, which sluice never writes, is ignored',
-  quoted => {
-    expect(conflictIn(quoted)).toBeUndefined()
-  },
-)
-
-test('another reason is not a conflict', () => {
-  expect(conflictOf(conflictAnswer('shard 7 is pending deletion'))).toBeUndefined()
 })

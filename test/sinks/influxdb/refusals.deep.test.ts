@@ -53,7 +53,6 @@ describeWithInflux('refusals', influx => {
           rule: 'store-refused',
           partial: true,
           reason: expect.stringContaining('already exists as type string'),
-          hint: expect.stringContaining('a field keeps its first type'),
         }),
       ])
       expect(await offsets(store)).toEqual(['0/0', '1/0', '1/1', '1/3', '2/0'])
@@ -76,6 +75,26 @@ describeWithInflux('refusals', influx => {
       expect(rejections.map(({ message, partial }) => [message, partial])).toEqual([7, 1007, 2007, 3007, 4007].map(at => [at, undefined]))
       expect(stored).toBe(4995)
       expect(await store.rows()).toHaveLength(4995)
+    }))
+
+  test('if a tenth of the values of a key is of other types, none is refused, and it takes no more requests', () =>
+    withStore(async store => {
+      const writes = vi.spyOn(store.connection, 'write')
+      const valueOf = (nth: number): number | string | boolean => (nth % 10 > 0 ? nth : nth % 20 > 0 ? 'text' : true)
+      const documents = (from: number, a: (nth: number) => number | string | boolean): TestMessage[] =>
+        Array.from({ length: 2000 }, (_, nth) => ({
+          offset: from + nth,
+          documents: [{ format: 'typed', payload: { a: a(nth) }, createdUs: noonUs + nth }],
+        }))
+      const requests: number[] = []
+      for (const messages of [documents(0, nth => nth), documents(2000, valueOf)]) {
+        writes.mockClear()
+        expect(await write(store, messages)).toEqual({ rejections: [], stored: 2000 })
+        requests.push(writes.mock.calls.filter(([bucket]) => bucket === store.connection.bucket).length)
+      }
+      expect(requests).toEqual([4, 4])
+      const values = (await store.rows()).slice(2000).map(({ payload }) => (payload as { a: unknown }).a)
+      expect(values).toEqual(Array.from({ length: 2000 }, (_, nth) => valueOf(nth)))
     }))
 
   test('a dead letter that cannot be written fails the write, and is requested once more, also by a writer that starts again', () =>
