@@ -19,6 +19,8 @@ export interface LogIdentity {
   readonly writer: string
   /** The media types that the writer takes, or `other` for all that no transformer reads; absent: all. */
   readonly contentTypes?: readonly string[] | undefined
+  /** The number that the log has or gets in the store; absent: the store chooses, or in InfluxDB, which cannot, 1. */
+  readonly number?: number | undefined
   /**
    * The id of the log to accept although the store was written from another one, or does not have what was read before. The log then gets its number
    * when the sink is opened, so that starting once with this is enough. The id of another log has no effect.
@@ -108,7 +110,8 @@ export interface ChosenLog {
 
 /**
  * @param logs all logs that the store knows
- * @throws SinkError (systemic) if another writer takes some of the log's content types, its id has changed, or no number is left
+ * @throws SinkError (systemic) if another writer takes some of the log's content types, its id has changed, the given number is another log's or not
+ * the one that the log has, or no number is left
  */
 export function chooseLog(logs: readonly RegisteredLog[], identity: LogIdentity): ChosenLog {
   const { logName, logId, writer, contentTypes } = identity
@@ -116,11 +119,23 @@ export function chooseLog(logs: readonly RegisteredLog[], identity: LogIdentity)
   const other = logsOfName.find(log => log.writer !== writer && overlap(log.contentTypes, contentTypes))
   if (other !== undefined) throw ownedByAnother(identity, other)
   const current = logsOfName.find(log => log.writer === writer)
+  if (current !== undefined && current.id !== logId && !isAccepted(identity)) throw anotherLog(identity, current.id)
+  if (identity.number !== undefined) checkNumber(logs, identity, identity.number)
   if (current?.id === logId) return { number: current.number, state: areSame(current.contentTypes, contentTypes) ? 'known' : 'changed' }
-  if (current !== undefined && !isAccepted(identity)) throw anotherLog(identity, current.id)
-  const before = logs.find(log => log.name === logName && log.id === logId && log.writer === writer)
+  const before = logs.find(log => isLog(log, identity))
   if (before !== undefined) return { number: before.number, state: 'again' }
-  return { number: unusedNumber(logs, identity), state: 'new' }
+  return { number: identity.number ?? unusedNumber(logs, identity), state: 'new' }
+}
+
+function isLog({ name, id, writer }: RegisteredLog, identity: LogIdentity): boolean {
+  return name === identity.logName && id === identity.logId && writer === identity.writer
+}
+
+/** @throws SinkError (systemic) if the log has another number, or another log has the number */
+function checkNumber(logs: readonly RegisteredLog[], identity: LogIdentity, number: number): void {
+  const own = logs.find(log => isLog(log, identity) && log.number !== number)
+  const other = own ?? logs.find(log => !isLog(log, identity) && log.number === number)
+  if (other !== undefined) throw anotherNumber(identity, other, own?.number ?? unusedNumber(logs, identity))
 }
 
 /** The logs that are written from now: one for each name and writer. */
@@ -169,8 +184,10 @@ export interface LogTable {
   /** All of them, in any order. */
   read(): Promise<readonly RegisteredLog[]>
   /**
-   * Adds the log under its number, which only one log can have, or under a later one. False if another log has the number, or if the outcome is
-   * unknown: the caller waits. In any case it reads again.
+   * Adds the log under its number, which only one log can have. False if another log has the number, or if the outcome is unknown: the caller
+   * waits. In any case it reads again.
+   *
+   * @throws SinkError (systemic) as `chooseLog`, from a store in which the number is given
    */
   add(log: RegisteredLog): Promise<boolean>
   /** Stores content types and the time of acceptance of a registered log. False as for `add`. */
@@ -282,6 +299,13 @@ function noNumberLeft({ logName }: LogIdentity): SinkError {
   return new SinkError(
     'systemic',
     `the store already has ${limits.log} logs, the maximum, and no number is left for "${logName}": list them with ./sluice logs <store>, and free the number of one whose rows are gone, or write this log to another store`,
+  )
+}
+
+function anotherNumber(identity: LogIdentity, { number, name, id, writer }: RegisteredLog, right: number): SinkError {
+  return new SinkError(
+    'systemic',
+    `the store has the log "${name}" (id ${id}, writer "${writer}") as number ${number}, so "${identity.logName}" (id ${identity.logId}) cannot be number ${identity.number}: set ${right} in ${named('log.numbers')}`,
   )
 }
 

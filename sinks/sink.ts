@@ -74,7 +74,8 @@ export interface Sink<Encoded = unknown> {
    * A batch may cover logs without a number if all their messages are filtered or empty. For those the store keeps nothing, also no offsets, and the
    * caller commits nothing that a start would resume at: after a restart they are read and filtered again.
    *
-   * @throws SinkError (systemic) if another writer has taken the log's content types since the sink was opened, or no number is left
+   * @throws SinkError (systemic) if another writer has taken the log's content types since the sink was opened, or another log its number, or no number
+   * is left
    */
   takeNumbers(logs: Iterable<number>): Promise<void>
 

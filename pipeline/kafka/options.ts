@@ -133,6 +133,14 @@ export const kafkaSourceOptions = Type.Object({
     maximum: 3_600_000,
     description: 'Milliseconds between looks for new topics that match.',
   }),
+  numbers: Type.Optional(
+    Type.Array(Type.Integer({ minimum: 1, maximum: logsMax }), {
+      minItems: 1,
+      maxItems: logsMax,
+      examples: [[1, 2]],
+      description: 'Number of each topic in an InfluxDB store, in their order; for one topic 1 by default. Other stores choose.',
+    }),
+  ),
   create: Type.Boolean({
     default: false,
     description: 'Whether missing topics of messages are created; those of dead letters always are.',

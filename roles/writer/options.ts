@@ -12,11 +12,12 @@ import { envelopeOptions } from '../../pipeline/envelope/options.ts'
 import { checkKafkaConsumer } from '../../pipeline/kafka/consumer/limits.ts'
 import { kafkaConsumerOptions } from '../../pipeline/kafka/consumer/options.ts'
 import { kafkaFaults, kafkaSourceOptions } from '../../pipeline/kafka/options.ts'
-import { groupFault } from '../../pipeline/kafka/topic-patterns.ts'
+import { groupFault, isPattern, wantedTopics } from '../../pipeline/kafka/topic-patterns.ts'
 import { batchOptions, messageOptions, subscriberOptions, workersOptions } from '../../pipeline/options.ts'
 import { transformerFaults, transformerOptions } from '../../pipeline/transformer-options.ts'
 import { subjectFilter } from '../../pipeline/writer/subject-filter.ts'
 import type { StoreOptions } from '../stores/options.ts'
+import type { StoreName } from '../stores/store.ts'
 import { assertWriterMemory } from './memory.ts'
 
 /**
@@ -85,6 +86,7 @@ export function loadWriterOptions(kind: StoreOptions, sources: OptionSources): W
   const faults: OptionFault[] = [...httpFaults(options.http), ...kafkaFaults(options.log, options.env)]
   const unnamed = groupFault(options.log)
   if (unnamed !== undefined) faults.push({ place: 'log.group', problem: unnamed })
+  faults.push(...numberFaults(options.log, kind.name))
   noteFault(faults, 'subscriber.subjects', () => void subjectFilter(options.subscriber.subjects))
   noteFault(faults, 'consumer', () => checkKafkaConsumer(options.consumer))
   noteFault(faults, 'workers.memory_bytes', () => assertWriterMemory(options, options.log.brokers.length))
@@ -92,4 +94,17 @@ export function loadWriterOptions(kind: StoreOptions, sources: OptionSources): W
   faults.push(...knownSecretFaults(options.env, kind.secrets(options.store)))
   if (faults.length > 0) throw new OptionsError(faults)
   return options
+}
+
+/** InfluxDB has no compare-and-set, with which writers could choose different numbers. */
+function numberFaults(log: WriterOptions['log'], store: StoreName): OptionFault[] {
+  const fault = (key: string, problem: string): OptionFault[] => [{ place: `log.${key}`, problem }]
+  if (store !== 'timeseries') return log.numbers === undefined ? [] : fault('numbers', 'this store chooses them itself: remove it')
+  const { numbers = [1] } = log
+  const wanted = wantedTopics(log)
+  if (wanted.some(isPattern)) {
+    return fault('topics', 'InfluxDB cannot number the topics of a pattern: name each topic, and give its number in log.numbers')
+  }
+  if (numbers.length === wanted.length && new Set(numbers).size === numbers.length) return []
+  return fault('numbers', `InfluxDB needs a number for each topic, all different: give ${wanted.length}, in the order of log.topics`)
 }

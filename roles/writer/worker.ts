@@ -8,6 +8,7 @@ import { type KafkaConnection, openAdmin } from '../../pipeline/kafka/connection
 import { type KafkaLog, openKafkaLog } from '../../pipeline/kafka/log.ts'
 import { messagesSource } from '../../pipeline/kafka/messages.ts'
 import { openKafkaSource } from '../../pipeline/kafka/source.ts'
+import { wantedTopics } from '../../pipeline/kafka/topic-patterns.ts'
 import { describeTopic, readCommitted } from '../../pipeline/kafka/topics.ts'
 import { LogUnavailableError } from '../../pipeline/log.ts'
 import { SystemicError } from '../../pipeline/systemic-error.ts'
@@ -87,12 +88,14 @@ export async function openWriterWorker(
       }
     }
 
-    const { acceptNew, acceptLost, skipBatch, instance } = options.log
+    const { acceptNew, acceptLost, skipBatch, instance, numbers } = options.log
     const { contentTypes } = options.transformer
     const names = topics.map(topic => topic.name)
+    const wanted = wantedTopics(options.log)
     const logs = topics.map(({ name: logName, id: logId }) => {
       const hasCommits = (): Promise<boolean> => isCommitted(connection, logName, group)
-      return { logName, logId, writer: name, contentTypes, acceptNewLog: acceptNew, hasCommits }
+      const number = numbers?.[wanted.indexOf(logName)]
+      return { logName, logId, writer: name, contentTypes, number, acceptNewLog: acceptNew, hasCommits }
     })
     const sink = await opened(() => store.openSink(logs, sentence => logger.warn(sentence)))
     cleanup.add(() => sink.close())

@@ -5,8 +5,7 @@ import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { type AddFormats, admitFormats, type RegisteredFormat } from '../formats.ts'
 import type { KeyedReplays } from '../keyed-replay.ts'
-import { currentFirst, type LogTable, type RegisteredLog } from '../logs.ts'
-import { limits } from '../sink.ts'
+import { chooseLog, currentFirst, type LogTable, type RegisteredLog } from '../logs.ts'
 import { SinkError } from '../sink-error.ts'
 import {
   type Connection,
@@ -174,84 +173,39 @@ export async function replayedOffsets(
   return offsets
 }
 
-interface Entry extends RegisteredLog {
-  readonly claimant: string
-}
-
-/** A claimant is one attempt to add a log, not a process. */
-export interface Claim extends Entry {
-  /** Undefined in claims of the release before this one, which settled without a vote. */
-  readonly ballot: number | undefined
-  /** The claimant whose log this one has voted for. */
-  readonly vote: string | undefined
-  /** Both written by the release before this one only: a live claimant of it counts its attempts. */
-  readonly withdrawn: boolean
-  readonly attempt: number
-}
-
-/** After this many looks without a change, the number that a process of the release before claims is left unused. */
-const deadAfterLooks = 12
-
-/** What `claims` and `logs` hold. */
-export interface Registered {
-  readonly claims: readonly Claim[]
-  readonly settled: readonly Entry[]
-}
-
 /**
- * InfluxDB has no compare-and-set, so writers elect the log of a number (Disk Paxos, Gafni and Lamport 2003). The measurement `claims` has a point for
- * each number and claimant, a random id; `logs` has the settled ones, under the same two tags. To add a log:
- * 1. Claim its number, with a ballot above all others, and look: with the highest ballot still, continue; otherwise begin again.
- * 2. Vote for the log that the highest ballot with a vote has voted for, or if there is none for the own one. Look again: with the highest ballot
- *    still, that log is elected, forever.
- * 3. Settle the elected log: write it to `logs`.
+ * InfluxDB has no compare-and-set, with which writers could choose different numbers: an option numbers the logs, and the registry remembers them.
+ * To add a log, a process claims its number, then looks at all logs and claims. If one of them contradicts (another log of that number, another
+ * number of that log, another writer of its messages), the process removes its claim and stops; otherwise it registers the log.
  *
- * Each process writes before it looks, and a look sees every write that was acknowledged before. So if the second look finds no higher ballot, a process
- * that claims one later finds this vote in its first look, and votes for the same log. A claim is never changed or withdrawn, so it does not matter how late
- * a write is stored, or how long a process is paused between any two steps; there are no clocks and no time limits. A process that dies leaves a claim
- * that blocks neither its number nor its name. If it had voted, the next to claim the number may settle its log for it, as if it had died after that.
- *
- * Processes of the release before this one may run at the same time. They withdraw claims, and settle theirs unless they see another claim of the
- * number. So a number that one of them claims is waited for, and left unused if that one seems dead. Of two settled logs of a number the one whose
- * claim was not withdrawn has it.
+ * Each process claims before it looks, and a look sees every write that was acknowledged before. So of two claims that contradict each other, at
+ * least one process sees the other claim. A claim without contradiction is never removed, so it does not matter how late the log is registered,
+ * whether the answer is lost, or when the process dies. Each attempt has a claim of its own, so none removes that of another.
  */
 export function openLogTable(connection: Connection): LogTable {
-  /** The claims of the number and those above it, as last seen before claiming it. */
-  let seen = '[]'
-  let looksAlike = 0
-
   return {
     read: () => readLogs(connection),
-    async add(wanted) {
-      const before = await readRegistered(connection)
-      const rivals = before.claims.filter(({ number }) => number >= wanted.number)
-      const seenNow = JSON.stringify(rivals)
-      looksAlike = seenNow === seen ? looksAlike + 1 : 0
-      seen = seenNow
-      // Others are at it: a higher ballot would only make them begin again.
-      if (looksAlike < (rivals.some(claim => isOfOldRival(claim, wanted)) ? deadAfterLooks : 1)) return false
-      let log = wanted
-      while (rivals.some(claim => isOfOldRival(claim, log))) log = { ...log, number: log.number + 1 }
-      if (log.number > limits.log || isSettled(log, before)) return false
-      const ballot = 1 + Math.max(0, ...rivals.map(claim => claim.ballot ?? 0))
-      const own: Claim = { ...log, claimant: randomUUID(), ballot, vote: undefined, withdrawn: false, attempt: 0 }
-      await writeRegistry(connection, [claimLine(own)])
-      const elected = electedLog(own, await readRegistered(connection))
-      if (elected === undefined) return false
-      await writeRegistry(connection, [voteLine(own, elected)])
-      if (electedLog(own, await readRegistered(connection))?.claimant !== elected.claimant) return false
-      await writeRegistry(connection, [settledLine(elected)])
-      return isSameLog(elected, wanted)
+    async add(log) {
+      const { name: logName, id: logId, writer, contentTypes, number } = log
+      const claimant = randomUUID()
+      await writeRegistry(connection, [lineOf(`claims,claimant=${claimant}`, log)])
+      const { logs, claims } = await readRegistered(connection)
+      try {
+        chooseLog([...logs, ...claims], { logName, logId, writer, contentTypes, number, acceptNewLog: logId })
+      } catch (error) {
+        await connection.remove(connection.registryBucket, registryTimes, `"_measurement"="claims" AND "claimant"="${claimant}"`)
+        throw error
+      }
+      await writeRegistry(connection, [lineOf('logs', log)])
+      return true
     },
-    async update({ number, acceptedMs, contentTypes }) {
-      const known = registeredLogs(await readRegistered(connection)).find(log => log.number === number)
-      if (known === undefined) return false
-      await writeRegistry(connection, [settledLine({ ...known, acceptedMs, contentTypes })])
+    async update(log) {
+      await writeRegistry(connection, [lineOf('logs', log)])
       return true
     },
     async remove({ number }) {
       await connection.remove(connection.registryBucket, replayedTimes, `"_measurement"="${replayed}" AND "log"="${number}"`)
-      // The claims first: votes without a settled log would have the freed one settled again.
+      // The claims first: without its log, a claim would keep the number from other logs.
       for (const measurement of ['claims', 'logs']) {
         await connection.remove(connection.registryBucket, registryTimes, `"_measurement"="${measurement}" AND "number"="${number}"`)
       }
@@ -259,118 +213,44 @@ export function openLogTable(connection: Connection): LogTable {
   }
 }
 
-/**
- * The log that the own claim votes for and, if it did, settles; undefined if it may not, because the number is settled, or another claim has a higher
- * ballot.
- */
-export function electedLog(own: Claim, registered: Registered): Claim | undefined {
-  const { claims } = registered
-  if (isSettled(own, registered)) return undefined
-  const ballots = claims.filter(({ number, ballot }) => number === own.number && ballot !== undefined).toSorted(highestFirst)
-  if (ballots[0]?.claimant !== own.claimant) return undefined
-  const vote = ballots.find(claim => claim.vote !== undefined)?.vote ?? own.claimant
-  const elected = ballots.find(({ claimant }) => claimant === vote)
-  return elected === undefined || claims.some(claim => isOfOldRival(claim, elected)) ? undefined : elected
-}
-
-function isSettled(log: RegisteredLog, { settled }: Registered): boolean {
-  return settled.some(({ number }) => number === log.number)
-}
-
-function highestFirst(one: Claim, other: Claim): number {
-  return other.ballot! - one.ballot! || (one.claimant < other.claimant ? 1 : -1)
-}
-
-/** Whether a process of the release before this one may settle another log under the number. */
-function isOfOldRival(claim: Claim, log: RegisteredLog): boolean {
-  return claim.ballot === undefined && !claim.withdrawn && claim.number === log.number && !isSameLog(claim, log)
-}
-
-function isSameLog(one: RegisteredLog, other: RegisteredLog): boolean {
-  return one.name === other.name && one.id === other.id && one.writer === other.writer
-}
-
-/** The settled logs, each number once; the one that is written from now comes first. */
-export function registeredLogs({ claims, settled }: Registered): Entry[] {
-  const standing = new Set(claims.filter(({ withdrawn }) => !withdrawn).map(keyOf))
-  const rank = (log: Entry): number => (standing.has(keyOf(log)) ? 0 : 1)
-  const order = settled.toSorted(
-    (one, other) => rank(one) - rank(other) || other.acceptedMs - one.acceptedMs || (one.claimant < other.claimant ? -1 : 1),
-  )
-  return currentFirst(order.filter((log, at) => order.findIndex(({ number }) => number === log.number) === at))
-}
-
+/** All logs; of those with the same name and writer, the one that is written from now comes first. */
 export async function readLogs(connection: Connection): Promise<readonly RegisteredLog[]> {
-  return registeredLogs(await readRegistered(connection))
+  return currentFirst((await readRegistered(connection)).logs)
 }
 
-async function readRegistered(connection: Connection): Promise<Registered> {
+/** The registered logs, and the claims of numbers that none of them has. */
+async function readRegistered(connection: Connection): Promise<Record<'logs' | 'claims', readonly RegisteredLog[]>> {
   const points = await readRegistry(connection, ['claims', 'logs'])
   // While a point is being written, a query may see some of its fields: it is not acknowledged, and does not count yet.
-  const whole = points.filter(({ measurement, fields }) => {
-    const others = fields.has('ballot') ? ['content_types', 'accepted_at'] : [measurement === 'logs' ? 'accepted_at' : 'attempt']
-    return ['name', 'id', 'writer', ...others].every(field => fields.has(field))
-  })
-  return {
-    claims: whole.filter(({ measurement }) => measurement === 'claims').map(claimOf),
-    settled: whole.filter(({ measurement }) => measurement === 'logs').map(entryOf),
-  }
+  const whole = points.filter(({ fields }) => logFields.every(field => fields.has(field)))
+  const logsIn = (name: string): RegisteredLog[] => whole.filter(({ measurement }) => measurement === name).map(logOfPoint)
+  const logs = logsIn('logs')
+  const numbers = new Set(logs.map(({ number }) => number))
+  return { logs, claims: logsIn('claims').filter(({ number }) => !numbers.has(number)) }
 }
 
-function entryOf(point: StoredPoint): Entry {
+const logFields = ['name', 'id', 'writer', 'content_types', 'accepted_at']
+
+function logOfPoint(point: StoredPoint): RegisteredLog {
+  const contentTypes = textField(point, 'content_types')
   return {
     number: Number(point.tags.get('number')),
-    claimant: point.tags.get('claimant') ?? '',
     name: textField(point, 'name'),
     id: textField(point, 'id'),
     writer: textField(point, 'writer'),
-    contentTypes: contentTypesOf(textField(point, 'content_types')),
-    acceptedMs: Date.parse(textField(point, 'accepted_at')) || 0,
+    contentTypes: contentTypes === '' ? undefined : (JSON.parse(contentTypes) as string[]),
+    acceptedMs: Date.parse(textField(point, 'accepted_at')),
   }
-}
-
-/** Absent in points of an earlier release, and empty: all. */
-function contentTypesOf(text: string): readonly string[] | undefined {
-  return text === '' ? undefined : (JSON.parse(text) as string[])
-}
-
-function claimOf(point: StoredPoint): Claim {
-  const { fields } = point
-  return {
-    ...entryOf(point),
-    ballot: fields.has('ballot') ? Number(fields.get('ballot')) : undefined,
-    vote: fields.has('vote') ? textField(point, 'vote') : undefined,
-    withdrawn: fields.get('withdrawn') === true,
-    attempt: Number(fields.get('attempt') ?? 0),
-  }
-}
-
-function claimLine(claim: Claim): string {
-  return `claims,${keyOf(claim)} ${fieldsOf(claim)},ballot=${claim.ballot}i ${registryNs}`
-}
-
-/** Adds a field to the point of the claim. */
-function voteLine(own: Claim, elected: Claim): string {
-  return `claims,${keyOf(own)} vote="${elected.claimant}" ${registryNs}`
-}
-
-function settledLine(log: Entry): string {
-  return `logs,${keyOf(log)} ${fieldsOf(log)} ${registryNs}`
-}
-
-function keyOf({ number, claimant }: Entry): string {
-  return `claimant=${claimant},number=${number}`
 }
 
 /** @throws SinkError (systemic) for a text that the registry cannot hold */
-function fieldsOf({ name, id, writer, contentTypes, acceptedMs }: Entry): string {
+function lineOf(series: string, { number, name, id, writer, contentTypes, acceptedMs }: RegisteredLog): string {
   const content_types = contentTypes === undefined ? '' : JSON.stringify(contentTypes)
   const texts = { name, id, writer, content_types, accepted_at: new Date(acceptedMs).toISOString() }
-  return Object.entries(texts)
-    .map(([key, value]) => {
-      const text = stringText(value)
-      if (text !== undefined) return `${key}=${text}`
-      throw new SinkError('systemic', `InfluxDB cannot store the ${key} of the log: it contains a NUL or half a surrogate pair`)
-    })
-    .join(',')
+  const fields = Object.entries(texts).map(([key, value]) => {
+    const text = stringText(value)
+    if (text !== undefined) return `${key}=${text}`
+    throw new SinkError('systemic', `InfluxDB cannot store the ${key} of the log: it contains a NUL or half a surrogate pair`)
+  })
+  return `${series},number=${number} ${fields.join(',')} ${registryNs}`
 }

@@ -43,7 +43,11 @@ const bufferBytesMax = 16 * 1024 * 1024
  */
 export async function openSink({ connection, options, onNotice, logs }: InfluxSinkOptions): Promise<Sink<EncodedBatch>> {
   const schema = await prepareSchema(connection, options, onNotice)
-  const opened = await openLogs(logs, openLogRegistry(openLogTable(connection)))
+  const registry = openLogRegistry(openLogTable(connection))
+  const opened = await openLogs(
+    logs.map(log => ({ ...log, number: log.number ?? 1 })),
+    registry,
+  )
   return openKeyedSink(openStore(connection, options, schema, opened.logNumbers), opened)
 }
 

@@ -92,6 +92,32 @@ test('a freed number is used again when none is left above, and a log is refused
   expect(chooseLog(logs.toSpliced(41, 1), identity())).toEqual({ number: 42, state: 'new' })
 })
 
+describe('a log with a given number', () => {
+  const logs = [log(1, 'messages', 'id-1'), log(2, 'other', 'id-1')]
+
+  test('gets that one, and keeps it', () => {
+    expect(chooseLog(logs, identity({ logName: 'third', number: 7 }))).toEqual({ number: 7, state: 'new' })
+    expect(chooseLog(logs, identity({ number: 1 }))).toEqual({ number: 1, state: 'known' })
+  })
+
+  test('is refused the number of another log, also of an earlier one of its name, and the error says which is free', () => {
+    expect(() => chooseLog(logs, identity({ logName: 'third', number: 2 }))).toThrow(
+      /the log "other" \(id id-1, writer "writer-1"\) as number 2, so "third" \(id id-1\) cannot be number 2: set 3 in log\.numbers/,
+    )
+    const recreated = identity({ logId: 'id-2', acceptNewLog: 'id-2', number: 1 })
+    expect(() => chooseLog(logs, recreated)).toThrow(/"messages" \(id id-1, .* \(id id-2\) cannot be number 1: set 3 in/)
+  })
+
+  test('is refused another number than before', () => {
+    expect(() => chooseLog(logs, identity({ number: 3 }))).toThrow(/"messages" \(id id-1, .* as number 1, .* cannot be number 3: set 1 in/)
+  })
+
+  test('is first refused for its writer, and for an id that was not accepted', () => {
+    expect(() => chooseLog(logs, identity({ writer: 'theirs', number: 2 }))).toThrow(/belong to the writer "writer-1"/)
+    expect(() => chooseLog(logs, identity({ logId: 'id-2', number: 2 }))).toThrow(/--accept-new-log id-2$/)
+  })
+})
+
 test('a new store for a writer that has read before is refused, unless it is accepted or unknown', async () => {
   const hasCommits = () => Promise.resolve(true)
   const none = async () => []

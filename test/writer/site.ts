@@ -49,7 +49,7 @@ export interface Site<Store extends StoreSite = StoreSite> {
 }
 
 export interface SiteOptions {
-  /** Of the topic; with several numbers there is a topic for each, and the writers read all that match a pattern. */
+  /** Of the topic; with several numbers there is a topic for each, and the writers read all that match a pattern (InfluxDB: all by name). */
   readonly partitions?: number | readonly number[]
   readonly places?: number
   /** Where the release is that runs in each place; this one by default. Tools are of the last one. */
@@ -96,7 +96,12 @@ export async function openSiteOn<Store extends StoreSite>(
   ])
   const [topic] = topics as [string]
   const group = topics.length === 1 ? consumerGroup(store.name, topic, environment['SVC_LOG_GROUP']) : store.name
-  const read: Environment = topics.length === 1 ? { SVC_LOG_TOPIC: topic } : { SVC_LOG_TOPICS: `^${topic}`, SVC_LOG_GROUP: group }
+  // InfluxDB cannot number the topics of a pattern.
+  const several: Environment =
+    store.name === 'timeseries'
+      ? { SVC_LOG_TOPICS: topics.join(), SVC_LOG_NUMBERS: topics.map((_, nth) => nth + 1).join() }
+      : { SVC_LOG_TOPICS: `^${topic}` }
+  const read: Environment = topics.length === 1 ? { SVC_LOG_TOPIC: topic } : { ...several, SVC_LOG_GROUP: group }
   const direct = { SVC_LOG_BROKERS: kafka.brokers.join(), ...read, ...layout, ...store.directEnvironment }
   const proxied: Environment = { ...direct, SVC_LOG_BROKERS: kafka.proxied.join(), ...environment, ...store.environment }
 

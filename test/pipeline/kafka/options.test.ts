@@ -88,6 +88,8 @@ test.each([
   ['SVC_LOG_TOPIC', 'x'.repeat(151)],
   ['SVC_LOG_TOPICS', 'hall,a/b'],
   ['SVC_LOG_TOPICS', Array.from({ length: 128 }, (_, at) => `t${at}`).join()],
+  ['SVC_LOG_NUMBERS', '0'],
+  ['SVC_LOG_NUMBERS', '1,128'],
   ['SVC_LOG_GROUP', 'a group'],
   ['SVC_LOG_PARTITIONS', '4097'],
   ['SVC_LOG_SASL_MECHANISM', 'gssapi'],

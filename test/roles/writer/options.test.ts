@@ -110,6 +110,23 @@ const urls: Readonly<Record<StoreName, Record<string, string>>> = {
   document: { SVC_DOCUMENT_URL: 'mongodb://sluice:x7kq2m3p4d@mongo:27017/sluice' },
 }
 
+test.each<[Record<string, string>, RegExp]>([
+  [{ SVC_LOG_TOPICS: 'hall,plant' }, /log\.numbers: InfluxDB needs a number for each topic, .*: give 2, in the order of log\.topics$/],
+  [{ SVC_LOG_TOPICS: 'hall,plant', SVC_LOG_NUMBERS: '1,1' }, /log\.numbers: InfluxDB needs a number for each topic/],
+  [{ SVC_LOG_NUMBERS: '1,2' }, /log\.numbers: .*: give 1, in the order of log\.topics$/],
+  [{ SVC_LOG_TOPICS: 'hall,^plant', SVC_LOG_NUMBERS: '1,2' }, /log\.topics: InfluxDB cannot number the topics of a pattern: name each/],
+])('a writer to InfluxDB has a number for each topic, and no pattern: %j', async (environment, fault) => {
+  const kind = await storeOptions('timeseries')
+  const given = { ...urls.timeseries, SVC_LOG_GROUP: 'plant' }
+  expect(() => loadWriterOptions(kind, { environment: { ...given, ...environment } })).toThrow(fault)
+  const numbers = { SVC_LOG_TOPICS: 'hall,plant', SVC_LOG_NUMBERS: '3,1' }
+  expect(loadWriterOptions(kind, { environment: { ...given, ...numbers } }).log.numbers).toEqual([3, 1])
+})
+
+test('a writer to another store has no numbers', () => {
+  expect(faultsOf({ SVC_LOG_NUMBERS: '1' })).toEqual([expect.stringMatching(/log\.numbers: this store chooses them itself: remove it$/)])
+})
+
 test.each(storeNameList)('a writer with a %s store requires only its address', async name => {
   const kind = await storeOptions(name)
   expect(loadWriterOptions(kind, { environment: urls[name] })).toMatchObject({ store: {} })

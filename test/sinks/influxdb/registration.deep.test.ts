@@ -1,16 +1,15 @@
-// Many sinks that are opened at the same instant on a store without transactions: each log gets one number and one writer.
+// Many sinks that are opened at the same instant on a store without compare-and-set: a number has one log, and a log one number and one writer.
 
 import { randomUUID } from 'node:crypto'
 import { gunzipSync } from 'node:zlib'
 import { expect, test, vi } from 'vitest'
-import { type Connection, openConnection } from '../../../sinks/influxdb/connection.ts'
+import type { Connection } from '../../../sinks/influxdb/connection.ts'
 import { readLogs, readRegistry, registryNs, writeRegistry } from '../../../sinks/influxdb/registry.ts'
 import { openSink } from '../../../sinks/influxdb/sink.ts'
 import { SinkError } from '../../../sinks/sink-error.ts'
 import { logsOf, unexpected, withNumbers } from '../../conformance/sink/fixture.ts'
 import type { SinkIdentity } from '../../conformance/sink/index.ts'
 import { describeWithInflux } from '../../servers/influx.ts'
-import { openProxy } from '../../servers/process/proxy.ts'
 import { type InfluxStore, openStore } from './store.ts'
 
 describeWithInflux('registration', influx => {
@@ -37,11 +36,9 @@ describeWithInflux('registration', influx => {
     }
   }
   const ten = Array.from({ length: 10 }, (_, nth) => nth)
-  /** As a process of the release before left it that died before it was done. */
-  const oldClaim = (name: string, writer: string, number = 1): string =>
-    `claims,claimant=${randomUUID()},number=${number} name="${name}",id="id-1",writer="${writer}",withdrawn=false,attempt=1i ${registryNs}`
-  /** The three writes of a registration, by what their lines contain. */
-  const steps = { claim: / name=.*ballot=/, vote: / vote=/, 'settled log': /^logs,/ }
+  const claims = (store: InfluxStore) => readRegistry(store.connection, ['claims'])
+  /** The two writes of a registration, by what their lines begin with. */
+  const steps = { claim: /^claims,/, log: /^logs,/ }
   type Step = keyof typeof steps
   const written = (gzipped: Uint8Array): string => gunzipSync(gzipped).toString()
   /** Another writer of the log that `opened` registers. */
@@ -61,107 +58,55 @@ describeWithInflux('registration', influx => {
       expect(await readLogs(store.connection)).toMatchObject([{ number: 1, name: 'messages', id: 'id-1', writer: 'writer-1' }])
     }))
 
-  test('of ten workers of two writers those of one get the log, and the others an error', async () => {
-    for (let times = 0; times < 2; times++) {
-      await withStore(async store => {
-        const results = await opened(
-          store,
-          ten.map(nth => ({ writer: `writer-${nth % 2}` })),
-        )
-        const owners = ten.filter(nth => results[nth] === 1).map(nth => nth % 2)
-        expect(owners).toHaveLength(5)
-        expect(new Set(owners).size).toBe(1)
-        for (const result of results) if (result !== 1) expect(result).toMatch(/systemic: .*belong to the writer "writer-/)
-        expect(await readLogs(store.connection)).toHaveLength(1)
-      })
-    }
-  })
-
-  test('four logs at once get four numbers', () =>
+  test.each<[string, (nth: number) => SinkIdentity, RegExp]>([
+    ['two writers of one log', nth => ({ writer: `writer-${nth % 2}` }), /^systemic: .*belong to the writer "writer-[01]"/],
+    ['two logs with one number', nth => ({ logName: `log-${nth % 2}`, number: 1 }), /^systemic: .* so "log-[01]" .* cannot be number 1:/],
+    ['one log with two numbers', nth => ({ number: 1 + (nth % 2) }), /^systemic: .* so "messages" .* cannot be number [12]:/],
+  ])('of ten workers of %s only those of one get a number, and the others an error', (_what, identityOf, refused) =>
     withStore(async store => {
-      const numbers = await opened(
+      const results = await opened(
         store,
-        [1, 2, 3, 4].map(nth => ({ logName: `log-${nth}`, writer: `writer-${nth % 3}` })),
+        ten.map(nth => identityOf(nth)),
       )
-      expect(new Set(numbers)).toEqual(new Set([1, 2, 3, 4]))
-    }))
-
-  test.each([
-    ['of another log', 'replays', 'writer-1', 3],
-    ['of another writer of the same log', 'messages', 'writer-2', 3],
-    ['of its own', 'messages', 'writer-1', 2],
-  ])('the claim of a process of the release before %s keeps its number, and blocks no other', (_whose, name, writer, number) =>
-    withStore(async store => {
-      await (await store.open({ logName: 'first' })).close()
-      await writeRegistry(store.connection, [oldClaim(name, writer, 2)])
-      expect(await opened(store, [{}, {}])).toEqual([number, number])
-      expect(await readLogs(store.connection)).toMatchObject([{ name: 'messages', writer: 'writer-1' }, { name: 'first' }])
+      const there = ten.filter(nth => typeof results[nth] === 'number')
+      expect(new Set(there.map(nth => nth % 2)).size).toBeLessThanOrEqual(1)
+      for (const result of results) if (typeof result === 'string') expect(result).toMatch(refused)
+      // Those that were refused have left nothing, so one that starts alone gets it.
+      expect(await readLogs(store.connection)).toHaveLength(Math.min(there.length, 1))
+      expect((await claims(store)).length).toBeLessThanOrEqual(there.length)
+      const again = identityOf(there[0] ?? 0)
+      expect(await opened(store, [again])).toEqual([again.number ?? 1])
     }),
   )
 
-  test('a log of the release before is known', () =>
+  test('a number that another log has, or another number than before, is refused at the start', () =>
     withStore(async store => {
-      await (await store.open({ logName: 'first' })).close()
-      const settling = oldClaim('messages', 'writer-1', 2)
-      const settled = settling.replace('claims', 'logs').replace(/,withdrawn.*i /, ',accepted_at="2026-01-01T00:00:00Z" ')
-      await writeRegistry(store.connection, [settling, settled])
-      expect(await opened(store, [{}, { logName: 'other' }])).toEqual([2, 3])
+      await (await store.open({ number: 3 })).close()
+      const start = { unnumbered: true }
+      await expect(store.open({ ...start, logName: 'other', number: 3 })).rejects.toThrow(/"other" .* cannot be number 3: set 4 in /)
+      await expect(store.open({ ...start, number: 4 })).rejects.toThrow(/"messages" .* cannot be number 4: set 3 in /)
+      expect(await readLogs(store.connection)).toHaveLength(1)
+      expect(await claims(store)).toHaveLength(1)
     }))
 
-  test.each<[Step, string, number | RegExp, number | RegExp]>([
-    ['claim', 'is not in the way of another', 2, /belong to the writer "writer-1"/],
-    ['vote', 'has its log settled by the next', /belong to the writer "writer-2"/, 2],
-    ['settled log', 'has its log', /belong to the writer "writer-2"/, 2],
-  ])('a process that died after its %s %s', (step, _what, other, again) =>
+  test.each<Step>(['claim', 'log'])('a process that died after it wrote its %s has the log, and no other one', step =>
     withStore(async store => {
-      await (await store.open({ logName: 'first' })).close()
       const dying = late(store, async (bucket, gzipped, signal) => {
         await store.connection.write(bucket, gzipped, signal)
         if (steps[step].test(written(gzipped))) throw new SinkError('systemic', 'killed')
       })
       await expect(dying).rejects.toThrow('killed')
-      const matching = (result: number | RegExp) => (result instanceof RegExp ? expect.stringMatching(result) : result)
-      expect(await opened(store, [{}])).toEqual([matching(other)])
-      expect(await opened(store, [{ writer: 'writer-2' }])).toEqual([matching(again)])
-      expect(await opened(store, [{ logName: 'other' }])).toEqual([3])
+      expect(await opened(store, [{}])).toEqual([expect.stringMatching(/belong to the writer "writer-2"/)])
+      expect(await opened(store, [{ writer: 'writer-2' }])).toEqual([1])
+      expect(await opened(store, [{ logName: 'other' }])).toEqual([2])
     }),
   )
 
   test.each<[Step, string]>([
     ['claim', 'writer-1'],
-    ['vote', 'writer-1'],
-    ['settled log', 'writer-2'],
-  ])('if a process is paused before its %s until another has claimed, the log is of %s, and the other stops', (step, winner) =>
-    withStore(async store => {
-      await (await store.open({ logName: 'first' })).close()
-      const held = Promise.withResolvers<void>()
-      const reached = Promise.withResolvers<void>()
-      const paused = late(store, async (bucket, gzipped, signal) => {
-        if (steps[step].test(written(gzipped))) {
-          reached.resolve()
-          await held.promise
-        }
-        await store.connection.write(bucket, gzipped, signal)
-      })
-      const results = Promise.allSettled([paused])
-      await reached.promise
-      const [other] = await opened(store, [{}])
-      held.resolve()
-      const [result] = await results
-      const numbers = [other, result.status === 'fulfilled' ? result.value.logNumbers[0] : String(result.reason)]
-      const refused = expect.stringMatching(`belong to the writer "${winner}"`)
-      expect(numbers).toEqual(winner === 'writer-1' ? [2, refused] : [refused, 2])
-      expect(await readLogs(store.connection)).toMatchObject([{ number: 2, writer: winner }, { name: 'first' }])
-    }),
-  )
-
-  test.each<[Step, string]>([
-    ['claim', 'writer-1'],
-    ['vote', 'writer-1'],
-    ['settled log', 'writer-2'],
+    ['log', 'writer-2'],
   ])('a %s that is stored after its sender gave up leaves the log to %s', (step, winner) =>
     withStore(async store => {
-      await (await store.open({ logName: 'first' })).close()
       let arrive: () => Promise<void> = unexpected
       const givingUp = late(store, async (bucket, gzipped, signal) => {
         if (!steps[step].test(written(gzipped))) return await store.connection.write(bucket, gzipped, signal)
@@ -173,30 +118,11 @@ describeWithInflux('registration', influx => {
       await arrive()
       const writers = [{}, { writer: 'writer-2' }]
       const refused = expect.stringMatching(`belong to the writer "${winner}"`)
-      const expected = winner === 'writer-1' ? [2, refused] : [refused, 2]
+      const expected = winner === 'writer-1' ? [1, refused] : [refused, 1]
       expect([before, await opened(store, writers)]).toEqual([expected.slice(0, 1), expected])
-      expect(await opened(store, [{ logName: 'other' }])).toEqual([3])
+      expect(await opened(store, [{ logName: 'other' }])).toEqual([2])
     }),
   )
-
-  test('a claim that arrives from the network after its request has timed out blocks no other', () =>
-    withStore(async store => {
-      const { port } = new URL(influx.url)
-      const proxy = await openProxy({ port: Number(port) })
-      const url = store.options.url.replace(port, String(proxy.port))
-      const slow = await openConnection({ ...store.options, url, requestTimeoutMs: 2_000 }, 'test')
-      const givingUp = late(store, async (bucket, gzipped, signal) => {
-        if (steps.claim.test(written(gzipped))) proxy.latency(5_000)
-        await slow.write(bucket, gzipped, signal)
-      })
-      await expect(givingUp).rejects.toThrow(/has not answered for 2000 ms/)
-      expect(await opened(store, [{}])).toEqual([1])
-      const claimants = async () => (await readRegistry(store.connection, ['claims'])).map(({ fields }) => fields.get('writer'))
-      await expect.poll(claimants).toContain('writer-2')
-      expect(await opened(store, [{}, { writer: 'writer-2' }])).toEqual([1, expect.stringMatching(/belong to the writer "writer-1"/)])
-      await slow.close()
-      await proxy.close()
-    }))
 
   test('an accepted log comes after all existing ones, even if the clock of its machine is behind', () =>
     withStore(async store => {
@@ -206,7 +132,7 @@ describeWithInflux('registration', influx => {
         const anew = await store.open({ logId: 'id-2', acceptNewLog: 'id-2' })
         expect([anew.logNumbers[0], (await store.open({ logId: 'id-2' })).logNumbers[0]]).toEqual([2, 2])
         expect((await readLogs(store.connection)).map(({ id }) => id)).toEqual(['id-2', 'id-1'])
-        // And back to the one before, which is settled anew.
+        // And back to the one before.
         expect((await store.open({ acceptNewLog: 'id-1' })).logNumbers[0]).toBe(1)
         expect((await store.open()).logNumbers[0]).toBe(1)
       } finally {
@@ -221,30 +147,14 @@ describeWithInflux('registration', influx => {
       expect((await store.open({ ...hasCommits, acceptNewLog: 'id-1' })).logNumbers[0]).toBe(1)
     }))
 
-  test('a log whose claim was withdrawn by a process that died before it could restore it keeps its number', () =>
-    withStore(async store => {
-      await (await store.open()).close()
-      const [settled] = (await readRegistry(store.connection, ['logs'])).map(({ tags }) => tags)
-      await writeRegistry(store.connection, [
-        `claims,claimant=${settled!.get('claimant')},number=${settled!.get('number')} withdrawn=true,attempt=1i ${registryNs}`,
-      ])
-      const hasCommits = { hasCommits: async () => true } as SinkIdentity
-      expect((await store.open({ ...hasCommits, unnumbered: true })).logNumbers).toEqual([1])
-      expect((await store.open({ logName: 'other' })).logNumbers).toEqual([2])
-      expect(await readLogs(store.connection)).toMatchObject([
-        { number: 2, name: 'other' },
-        { number: 1, name: 'messages' },
-      ])
-    }))
-
   test('an acknowledged write is visible to the next query of any process', () =>
     withStore(async store => {
-      await (await store.open()).close()
+      await (await store.open({ logName: 'first' })).close()
       for (let nth = 0; nth < 60; nth++) {
-        await writeRegistry(store.connection, [oldClaim('seen', `writer-${nth}`, 100)])
+        await writeRegistry(store.connection, [`claims,claimant=${randomUUID()},number=100 name="seen" ${registryNs}`])
         if (nth % 20 !== 19) continue
-        const claims = (await readRegistry(store.connection, ['claims'])).filter(({ fields }) => fields.get('name') === 'seen')
-        expect(claims).toHaveLength(nth + 1)
+        const seen = (await claims(store)).filter(({ fields }) => fields.get('name') === 'seen')
+        expect(seen).toHaveLength(nth + 1)
       }
     }))
 })

@@ -7,8 +7,9 @@ import { Value } from 'typebox/value'
 import { openAudit } from '../../../sinks/influxdb/audit.ts'
 import { type Connection, fluxFrom, fluxWhere, openConnection } from '../../../sinks/influxdb/connection.ts'
 import { type SinkOptions, sinkOptions } from '../../../sinks/influxdb/options.ts'
-import { readPoints, type StoredPoint } from '../../../sinks/influxdb/registry.ts'
+import { readLogs, readPoints, type StoredPoint } from '../../../sinks/influxdb/registry.ts'
 import { openReplaySink, openSink } from '../../../sinks/influxdb/sink.ts'
+import { chooseLog, type LogIdentity } from '../../../sinks/logs.ts'
 import type { Sink } from '../../../sinks/sink.ts'
 import { flatten } from '../../../transformers/json/flatten.ts'
 import { unflatten } from '../../../transformers/json/unflatten.ts'
@@ -98,17 +99,10 @@ export async function openStore(
   return {
     connection: sinks,
     options,
-    open: async (identity: SinkIdentity = {}) =>
-      flattened(
-        await withNumbers(
-          openSink({
-            connection: sinks,
-            options,
-            logs: logsOf(identity),
-          }),
-          identity,
-        ),
-      ),
+    async open(identity: SinkIdentity = {}) {
+      const logs = await withLogNumbers(direct, logsOf(identity))
+      return flattened(await withNumbers(openSink({ connection: sinks, options, logs }), identity))
+    },
     replays: {
       audit: openAudit(sinks, options),
       openSink: logNumber => openReplaySink({ connection: sinks, options, logNumber }),
@@ -128,6 +122,22 @@ export async function openStore(
       await Promise.all([direct.close(), sinks.close()])
     },
   }
+}
+
+/** The logs as an operator numbers them: each has its number in the store, or the next one. */
+async function withLogNumbers(connection: Connection, logs: readonly LogIdentity[]): Promise<LogIdentity[]> {
+  // Before a sink was opened there is no registry.
+  const known = [...(await readLogs(connection).catch(() => []))]
+  return logs.map(log => {
+    try {
+      const { number } = chooseLog(known, log)
+      known.push({ number, name: log.logName, id: log.logId, writer: log.writer, contentTypes: log.contentTypes, acceptedMs: 0 })
+      return { ...log, number }
+    } catch {
+      // The sink refuses it too.
+      return log
+    }
+  })
 }
 
 /** The sink as a writer has it: its transformer gives documents flattened. */
