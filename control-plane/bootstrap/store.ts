@@ -85,7 +85,7 @@ const acknowledgeSql = `
   UPDATE control_plane.bootstrap_configs SET client_key = NULL
   WHERE thing = $1 AND coalesce(length(client_key), 0) > 0 AND client_key_fetched_at IS NOT NULL RETURNING thing`
 
-/** Certificates of a device in the CRL, so that one device cannot use up its owner's limit (`certificates.revoked_max`). */
+/** Certificates of a device in the CRL, so that one device cannot use up its owner's limit (`certificates.per_owner_max`). */
 const replacedMax = 100
 const revokedOfThingSql = `SELECT count(*)::int4 AS revoked FROM control_plane.certificates WHERE thing = $1 AND ${isInCrl}`
 // Two statements: the second sees the certificate of a request that the first waited for.
@@ -124,7 +124,7 @@ interface Parts {
   readonly writes: Writes
   readonly things: Pick<Things, 'create'>
   readonly connections: Pick<Connections, 'connect' | 'disconnectAll'>
-  readonly certificates: Pick<Certificates, 'issuing' | 'revoking'>
+  readonly certificates: Pick<Certificates, 'issuing' | 'revoke'>
   /** Whether a replaced certificate is revoked: not in mode `development`. */
   readonly revokesReplaced: boolean
   readonly thingKeys: ThingKeys
@@ -334,19 +334,17 @@ export function openBootstrapConfigs(parts: Parts): BootstrapConfigs {
       const [inCrl] = await database.query<{ revoked: number }>(revokedOfThingSql, [thing])
       if (inCrl!.revoked >= replacedMax) throw tooManyReplaced()
       return certificates.issuing(onAccount, [{ ...request, thing }], async ([issued], store) => {
-        await certificates.revoking(onAccount, parts.revokesReplaced ? [thing] : [], revoke =>
-          writes(by, async write => {
-            // Locks the thing first, as a deletion does.
-            await store(write)
-            const [before] = await write.query<{ client_cert: string | null }>(replacedSql, [thing])
-            if (before === undefined) throw new HttpError('forbidden', 'the configuration was disabled or deleted just now')
-            const { certificate, issuingCa, serial } = issued!
-            const [row] = await write.query<{ replaced: string | null }>(certifySql, [thing, certificate, issuingCa, before.client_cert])
-            const replaced = row!.replaced ?? undefined
-            if (replaced !== undefined && parts.revokesReplaced) await revoke(write, thing, replaced)
-            write.note('bootstrap.certify', [thing, serial])
-          }),
-        )
+        await writes(by, async write => {
+          // Locks the thing first, as a deletion does.
+          await store(write)
+          const [before] = await write.query<{ client_cert: string | null }>(replacedSql, [thing])
+          if (before === undefined) throw new HttpError('forbidden', 'the configuration was disabled or deleted just now')
+          const { certificate, issuingCa, serial } = issued!
+          const [row] = await write.query<{ replaced: string | null }>(certifySql, [thing, certificate, issuingCa, before.client_cert])
+          const replaced = row!.replaced ?? undefined
+          if (replaced !== undefined && parts.revokesReplaced) await certificates.revoke(write, thing, replaced)
+          write.note('bootstrap.certify', [thing, serial])
+        })
         return issued!
       })
     },

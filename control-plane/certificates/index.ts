@@ -24,8 +24,7 @@ interface Parts {
 
 export function openCertificateService({ database, writes, masterKeys, options, logger }: Parts): Certificates {
   const authority = openAuthority(database, masterKeys, options)
-  const { validMax, revokedMax } = options
-  return openCertificates({ database, writes, authority, newCsrs: openNewCsrs(), validMax, revokedMax, logger })
+  return openCertificates({ database, writes, authority, newCsrs: openNewCsrs(), perOwnerMax: options.perOwnerMax, logger })
 }
 
 function openAuthority(database: Database, masterKeys: MasterKeys, options: Parts['options']): Authority {

@@ -1,4 +1,4 @@
-// Gauges of when certificates expire, without names of things: for an alert before devices lose access.
+// Gauges of when certificates expire, for an alert before devices lose access, and of revocations under way; without names of things.
 
 import { Gauge, type Registry } from 'prom-client'
 import type { Certificates, Expiries } from './store.ts'
@@ -39,5 +39,14 @@ export function watchExpiries(registry: Registry, certificates: Pick<Certificate
       this.set({ days: '30' }, expiries?.within30 ?? Number.NaN)
     },
   })
-  for (const gauge of [earliest, expiring]) registry.registerMetric(gauge)
+  const pending = new Gauge({
+    name: 'certificates_revocations_pending',
+    help: 'Revoked certificates that step-ca or Vault has not revoked yet.',
+    aggregator: 'max',
+    registers: [],
+    async collect() {
+      this.set((await ask())?.pending ?? Number.NaN)
+    },
+  })
+  for (const gauge of [earliest, expiring, pending]) registry.registerMetric(gauge)
 }

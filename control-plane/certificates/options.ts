@@ -7,7 +7,7 @@ const timeoutMs = Type.Integer({
   default: 5_000,
   minimum: 10,
   maximum: 60_000,
-  description: 'Milliseconds that an answer may take; then the request gets 503.',
+  description: 'Milliseconds that an answer may take; then a request for a certificate gets 503, and a revocation is retried.',
 })
 const caFile = (whose: string) =>
   Type.Optional(
@@ -36,18 +36,12 @@ export const certificatesOptions = Type.Object({
     maximum: 87_600,
     description: 'Longest lifetime in hours that a request may give.',
   }),
-  validMax: Type.Integer({
+  perOwnerMax: Type.Integer({
     default: 100_000,
     minimum: 1,
     maximum: 10_000_000,
-    description: 'Most valid certificates of one owner; at this limit the owner gets no new ones.',
-  }),
-  revokedMax: Type.Integer({
-    default: 10_000,
-    minimum: 1,
-    maximum: 1_000_000,
     description:
-      'Most revoked certificates of one owner in the CRL; at this limit the owner gets no new ones. One leaves it a week after it expires.',
+      'Most certificates of one owner, valid or revoked, until a week after they expire; at this limit the owner gets no new ones.',
   }),
   subject: Type.String({
     default: 'Sluice',

@@ -98,7 +98,9 @@ export function certificateRoutes(app: HttpServer, { certificates, things, optio
   async function revoke(request: FastifyRequest, thing: ThingId, serial?: string) {
     demandPki()
     await demandOwned(callerOf(request), thing)
-    const revokedAt = await certificates.revoke(changerOf(request), thing, serial?.toLowerCase())
+    const lower = serial?.toLowerCase()
+    await certificates.revoke(changerOf(request), thing, lower)
+    const revokedAt = await certificates.revokedAt(thing, lower)
     if (revokedAt === undefined)
       throw new HttpError(
         'not_found',

@@ -145,7 +145,7 @@ export const listSchema = {
   ...needsToken,
   operationId: 'listCertificates',
   summary: 'List the certificates of a thing of yours',
-  description: 'In the order of issue, including revoked ones and those that expired within the last 30 days.',
+  description: 'In the order of issue, including revoked ones and those that expired within the last week.',
   params: Type.Object({ thing }),
   querystring: Type.Object(pageQuery),
   response: {
@@ -157,7 +157,7 @@ export const listSchema = {
 const revoked = {
   200: Type.Object(
     { revocation_time: timestamp('When the last of them was revoked.'), RevocationTime: timestamp('The same.') },
-    { title: 'Revocation', description: 'The certificates are revoked, and the CRL lists them.' },
+    { title: 'Revocation', description: 'The certificates are revoked, and access with them is refused.' },
   ),
   ...errorAnswers('unauthenticated', 'forbidden', 'not_found', 'conflict'),
 }
@@ -187,7 +187,8 @@ export const crlSchema = {
   security: [],
   operationId: 'getRevokedCertificates',
   summary: 'Get the list of revoked certificates',
-  description: 'Needs no token. Contains every revocation whose request was answered. DER, or PEM if `Accept` prefers that.',
+  description:
+    'Needs no token. Contains every revocation whose request was answered; with step-ca or Vault, once that has revoked it, usually within a second or two. DER, or PEM if `Accept` prefers that.',
   produces: Object.values(crlTypes),
   headers: Type.Object({
     'if-none-match': Type.Optional(

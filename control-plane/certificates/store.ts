@@ -1,22 +1,20 @@
 // Certificates in the database: of which thing, until when, and whether revoked. It stores no private key.
 //
-// Longer than most files: every statement on certificates is here.
+// Longer than most files: every statement on certificates is here, but those of `bounds.ts` and `revocations.ts`.
 
-import { randomUUID } from 'node:crypto'
 import type { Logger } from '../../config/logger.ts'
 import { factOf } from '../../config/outage.ts'
 import type { Database, SqlRow } from '../../database/database.ts'
 import { HttpError } from '../../http/errors.ts'
-import { networkOf } from '../../http/requests/client-address.ts'
 import type { ThingId, UserId } from '../ids.ts'
 import { openNextRun } from '../next-run.ts'
-import { openFairQueue } from '../outside/fair-queue.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../requests/page.ts'
 import type { Actor, Caller, Write, Writes } from '../writes.ts'
 import type { Authority } from './authorities/authority.ts'
-import { isValid, type OwnerBounds, openBounds } from './bounds.ts'
+import { isOver, isValid, openBounds } from './bounds.ts'
 import type { NewCsrs } from './csr.ts'
 import type { IssuedCertificate } from './record.ts'
+import { isPending, openRevocations } from './revocations.ts'
 import { type IssueRequest, openSigning } from './signing.ts'
 
 export interface Certificate {
@@ -36,10 +34,9 @@ export interface Expiries {
   /** How many valid ones end within 7 and within 30 days. */
   readonly within7: number
   readonly within30: number
+  /** How many are revoked, and the authority elsewhere has not revoked them yet. */
+  readonly pending: number
 }
-
-/** Revokes in a transaction the valid certificates of a thing, or one of them. @returns when, RFC 3339; undefined if none was valid */
-export type RevokeIn = (write: Write, thing: ThingId, serial?: string) => Promise<string | undefined>
 
 export interface Certificates {
   /** Certificates of any other authority are not listed, revoked or accepted in place of a key. */
@@ -49,7 +46,7 @@ export interface Certificates {
    * certificates are revoked.
    *
    * @throws HttpError of the authority and of the queue for keys; `conflict` for a thing with too many certificates, and `too_many_requests` for an
-   * owner with too many, both before an authority elsewhere is asked or from `store`; whatever `work` throws
+   * owner with too many, both before anything is signed or from `store`; whatever `work` throws
    */
   issuing<Result>(
     by: Caller,
@@ -63,45 +60,35 @@ export interface Certificates {
   find(serial: string): Promise<Certificate | undefined>
   /** For each thing, the valid certificate that was issued last; none for a thing without one. */
   current(things: readonly ThingId[]): Promise<Certificate[]>
-  /** Those of a thing in the order of issue, including revoked ones and those that expired within the last 30 days. */
+  /** Those of a thing in the order of issue, including revoked ones and those that expired within the last week. */
   list(thing: ThingId, page: PageRequest): Promise<Page<Certificate>>
-  /**
-   * Revokes all certificates of a thing, or one of them. Revoking again changes nothing.
-   *
-   * @returns when the last of them was revoked, RFC 3339; undefined if none is valid or revoked
-   */
-  revoke(by: Actor, thing: ThingId, serial?: string): Promise<string | undefined>
-  /**
-   * Runs work whose transaction revokes the valid certificates of these things, or one of them, with the function that it gets.
-   *
-   * No transaction waits for an authority elsewhere: the one that would revoke is rolled back, the authority revokes, and the work runs again. So its only
-   * effects may be its transaction and its result. Things without a valid certificate do not wait.
-   *
-   * @throws HttpError `unavailable` without the authority; `too_many_requests` or `unavailable` when too many wait for it; whatever `work` throws
-   */
-  revoking<Result>(by: Actor, things: readonly ThingId[], work: (revoke: RevokeIn) => Promise<Result>): Promise<Result>
-  /** DER: every revocation that was answered before the call is in it. */
+  /** Revokes the valid certificates of a thing, or one of them. `openRevocations` tells an authority elsewhere after the commit. */
+  revoke(by: Actor, thing: ThingId, serial?: string): Promise<void>
+  /** When the last certificate of a thing, or that one, was revoked, RFC 3339; undefined if none is. */
+  revokedAt(thing: ThingId, serial?: string): Promise<string | undefined>
+  /** DER. That of `builtin` has every revocation that was committed before the call, that of an authority elsewhere those that it has been asked for. */
   crl(): Promise<Buffer>
   expiries(signal: AbortSignal): Promise<Expiries>
   /** As `Authority.check`; logs the first of several failures. */
   readonly check: (() => Promise<void>) | undefined
-  /** @throws SecretError for files and keys of the options that cannot be read */
+  /**
+   * Tells an authority elsewhere of revocations from now on.
+   *
+   * @throws SecretError for files and keys of the options that cannot be read
+   */
   start(): Promise<void>
   close(): Promise<void>
 }
 
-interface Parts extends OwnerBounds {
+interface Parts {
   readonly database: Database
   readonly writes: Writes
   readonly authority: Authority
   readonly newCsrs: NewCsrs
+  /** As `openBounds`. */
+  readonly perOwnerMax: number
   readonly logger: Logger
 }
-
-const revocationWork = { what: ['revocations', 'sent'], concurrentMax: 2, jobsMax: 100, addressJobsMax: 50, accountJobsMax: 10 } as const
-
-/** Attempts of a transaction that revokes: each but the first found certificates that were issued since the one before. */
-const attemptsMax = 5
 
 const columns = `serial, thing, certificate, to_char(expires_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS expires_at,
   to_char(revoked_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS revoked_at`
@@ -109,37 +96,41 @@ const columns = `serial, thing, certificate, to_char(expires_at AT TIME ZONE 'UT
 // Another issue for the thing waits for this lock and then counts this certificate, and a deletion waits and then revokes it. Policies and connections
 // lock the thing FOR KEY SHARE, and do not wait.
 const lockSql = 'SELECT FROM control_plane.things WHERE id = ANY($1::uuid[]) ORDER BY id FOR NO KEY UPDATE'
-const storedSql = 'DELETE FROM control_plane.certificates_in_signing WHERE id = ANY($1::uuid[])'
-// One statement, because statements run one at a time on the embedded database. Each insert removes two rows that expired long ago, so that the table
-// shrinks by itself, and skips rows that another insert is removing.
+const signedRows = 'json_to_recordset($1::json) AS signed (serial text, thing uuid, certificate text, "expiresAt" timestamptz)'
+// The count is exact, because it changes in the transaction that adds or removes the rows. Those of an owner are removed with the owner's next issue.
 const insertSql = `
-  WITH old AS (
-    SELECT serial FROM control_plane.certificates WHERE authority = $3 AND expires_at < now() - interval '30 days'
-    ORDER BY expires_at LIMIT 2 FOR UPDATE SKIP LOCKED
-  ), removed AS (
-    DELETE FROM control_plane.certificates USING old WHERE certificates.serial = old.serial
+  WITH removed AS (
+    DELETE FROM control_plane.certificates WHERE owner = $2 AND ${isOver} RETURNING 1
+  ), inserted AS (
+    INSERT INTO control_plane.certificates (serial, thing, owner, authority, certificate, expires_at)
+    SELECT serial, thing, $2::uuid, $3::text, certificate, "expiresAt" FROM ${signedRows} RETURNING 1
   )
-  INSERT INTO control_plane.certificates (serial, thing, owner, authority, certificate, expires_at)
-  SELECT $1, id, owner, $3, $4, $5::timestamptz FROM control_plane.things WHERE id = $2`
+  UPDATE control_plane.users
+  SET certificate_count = certificate_count + (SELECT count(*) FROM inserted) - (SELECT count(*) FROM removed) WHERE id = $2`
+const revocation = `revoked_at = now(), revocation_due_at = CASE WHEN authority <> 'builtin' THEN now() END`
+const bumpSql = 'UPDATE control_plane.crl_revision SET revision = revision + 1 WHERE EXISTS (SELECT FROM revoked)'
 const revokeSql = `
-  UPDATE control_plane.certificates SET revoked_at = now()
-  WHERE thing = $1 AND authority = $2 AND ($3::text IS NULL OR serial = $3) AND ${isValid} RETURNING ${columns}`
-// What an authority elsewhere signed for nothing is in its CRL, so it gets a row, which counts for the owner. The CRL of `builtin` names rows only.
+  WITH revoked AS (
+    UPDATE control_plane.certificates SET ${revocation}
+    WHERE thing = $1 AND authority = $2 AND ($3::text IS NULL OR serial = $3) AND ${isValid} RETURNING serial
+  ), bumped AS (${bumpSql})
+  SELECT serial FROM revoked`
+// A commit of unknown outcome may have stored them. What an authority elsewhere signed for nothing gets a row, so that its
+// revocation is delivered and the owner's count grows: a loop of failing requests must not fill its CRL. The CRL of `builtin` names rows only.
 const discardSql = `
-  WITH signed AS (
-    SELECT * FROM json_to_recordset($1::json) AS signed (serial text, thing uuid, certificate text, "expiresAt" timestamptz)
-  ), discarded AS (
-    UPDATE control_plane.certificates SET revoked_at = now() WHERE serial IN (SELECT serial FROM signed) AND revoked_at IS NULL
-  ), released AS (
-    DELETE FROM control_plane.certificates_in_signing WHERE id = ANY($4::uuid[])
+  WITH revoked AS (
+    UPDATE control_plane.certificates SET ${revocation}
+    WHERE serial = ANY(ARRAY(SELECT serial FROM ${signedRows})) AND revoked_at IS NULL RETURNING serial
+  ), bumped AS (${bumpSql}), inserted AS (
+    INSERT INTO control_plane.certificates (serial, thing, owner, authority, certificate, expires_at, revoked_at, revocation_due_at)
+    SELECT serial, thing, $2::uuid, $3::text, certificate, "expiresAt", now(), now() FROM ${signedRows} WHERE $3 <> 'builtin'
+    ON CONFLICT (serial) DO NOTHING RETURNING 1
   )
-  INSERT INTO control_plane.certificates (serial, thing, owner, authority, certificate, expires_at, revoked_at)
-  SELECT serial, thing, $2::uuid, $3, certificate, "expiresAt", now() FROM signed WHERE $3 <> 'builtin' ON CONFLICT (serial) DO NOTHING`
+  UPDATE control_plane.users SET certificate_count = certificate_count + (SELECT count(*) FROM inserted) WHERE id = $2`
 const revokedSql = `
   SELECT ${columns} FROM control_plane.certificates
   WHERE thing = $1 AND authority = $2 AND ($3::text IS NULL OR serial = $3) AND revoked_at IS NOT NULL
   ORDER BY certificates.revoked_at DESC LIMIT 1`
-const validSql = `SELECT serial FROM control_plane.certificates WHERE thing = ANY($1::uuid[]) AND authority = $2 AND ${isValid}`
 const currentSql = `SELECT DISTINCT ON (thing) ${columns} FROM control_plane.certificates
   WHERE thing = ANY($1::uuid[]) AND authority = $2 AND ${isValid} ORDER BY thing, ordinal DESC`
 const countSql = (within: string): string => `(SELECT count(*) FROM valid WHERE expires_at < now() + interval '${within}')`
@@ -149,92 +140,59 @@ const expiriesSql = `
   )
   SELECT ${countSql('7 days')} AS within7, ${countSql('30 days')} AS within30, (
     SELECT extract(epoch FROM min(expires_at)) * 1000 FROM control_plane.certificates WHERE authority = $1 AND ${isValid}
-  )::float8 AS earliest`
-
-/** A transaction would revoke certificates that an authority elsewhere has not revoked yet: one of this serial, or all of its things. */
-class StillValid extends Error {
-  readonly serial: string | undefined
-
-  constructor(serial: string | undefined) {
-    super('the authority has not revoked them yet')
-    this.serial = serial
-  }
-}
+  )::float8 AS earliest, (SELECT count(*) FROM control_plane.certificates WHERE authority = $1 AND ${isPending}) AS pending`
 
 type CertificateRow = SqlRow & { serial: string; thing: ThingId; certificate: string; expires_at: string; revoked_at: string | null }
 
-export function openCertificates({ database, writes, authority, newCsrs, validMax, revokedMax, logger }: Parts): Certificates {
-  const isElsewhere = authority.name !== 'builtin'
-  const queue = openFairQueue(revocationWork)
-  const bounds = openBounds({ database, authority: authority.name, validMax, revokedMax })
-  const signing = openSigning({
-    authority,
-    newCsrs,
-    // In the database, too: a commit of unknown outcome may have stored them.
-    revocations: [
-      (issued, { user }, reserved) => database.query(discardSql, [JSON.stringify(issued.map(withoutKey)), user, authority.name, reserved]),
-      async issued => {
-        if (issued.length > 0) await authority.revoke(serialsOf(issued), database)
-      },
-    ],
-    logger,
-  })
+export function openCertificates({ database, writes, authority, newCsrs, perOwnerMax, logger }: Parts): Certificates {
+  const sign = openSigning(authority, newCsrs)
+  const demandCapacity = openBounds(authority.name, perOwnerMax)
+  const revocations = openRevocations({ database, authority, logger })
 
-  async function store(write: Write, owner: UserId, issued: readonly IssuedCertificate[], reserved: readonly string[]): Promise<void> {
-    const things = issued.map(({ thing }) => thing)
-    const locked = await write.query(lockSql, [[...new Set(things)]])
-    if (locked.length < new Set(things).size) throw new HttpError('forbidden')
-    // What is reserved was within the bounds, and counts until it is stored.
-    if (isElsewhere) await write.query(storedSql, [reserved])
-    else await bounds.demandCapacity(write, owner, things)
-    for (const { serial, thing, certificate, expiresAt } of issued) {
-      await write.query(insertSql, [serial, thing, authority.name, certificate, expiresAt.toISOString()])
-      write.note('certificate.issue', [thing, serial])
-    }
+  async function store(write: Write, owner: UserId, issued: readonly IssuedCertificate[]): Promise<void> {
+    const things = [...new Set(issued.map(({ thing }) => thing))]
+    if ((await write.query(lockSql, [things])).length < things.length) throw new HttpError('forbidden')
+    await write.query(insertSql, [toJson(issued), owner, authority.name])
+    await demandCapacity(write, owner, things, [])
+    for (const { serial, thing } of issued) write.note('certificate.issue', [thing, serial])
   }
 
-  /** @param revoked at the authority @throws StillValid unless those that it revokes are among them */
-  async function revokeIn(revoked: ReadonlySet<string>, write: Write, thing: ThingId, serial?: string): Promise<string | undefined> {
-    const rows = await write.query<CertificateRow>(revokeSql, [thing, authority.name, serial ?? null])
-    if (rows.length === 0) return undefined
-    const serials = serialsOf(rows)
-    if (!isElsewhere) await authority.revoke(serials, write)
-    else if (!serials.every(one => revoked.has(one))) throw new StillValid(serial)
-    write.note('certificate.revoke', [thing, ...serials])
-    write.ends({ kind: 'thing', thing })
-    return rows[0]!.revoked_at!
-  }
-
-  const revoking: Certificates['revoking'] = async ({ user = 'program', address = '' }, things, work) => {
-    const revoked = new Set<string>()
-    for (let attempt = 1; ; attempt++) {
-      try {
-        return await work((write, thing, serial) => revokeIn(revoked, write, thing, serial))
-      } catch (error) {
-        if (!(error instanceof StillValid)) throw error
-        if (attempt === attemptsMax)
-          throw new HttpError('unavailable', 'more certificates of the thing are being issued: retry', { cause: error })
-        const { serial } = error
-        const serials =
-          serial === undefined ? serialsOf(await database.query<{ serial: string }>(validSql, [things, authority.name])) : [serial]
-        await queue.run({ account: user, address: networkOf(address) }, () => authority.revoke(serials, database))
-        for (const one of serials) revoked.add(one)
-      }
+  /** Revokes certificates that are not handed out to the caller. Never rejects: a failure is logged. */
+  async function discard(owner: UserId, issued: readonly IssuedCertificate[]): Promise<void> {
+    if (issued.length === 0) return
+    try {
+      await database.query(discardSql, [toJson(issued), owner, authority.name])
+    } catch (error) {
+      const serials = issued.map(({ serial }) => serial)
+      logger.warn({ serials, reason: factOf(error) }, 'certificates that were not handed out could not be revoked')
     }
   }
 
   const issuing: Certificates['issuing'] = async (by, requests, work) => {
+    const things = requests.map(({ thing }) => thing)
+    // What would be refused is not signed: it would stay in the CRL of an authority elsewhere.
+    await demandCapacity(database, by.user, things, things)
     const issued: IssuedCertificate[] = []
-    const reserved = isElsewhere ? requests.map(() => randomUUID()) : []
     try {
-      if (isElsewhere) await bounds.reserve(by.user, requests, reserved)
-      for (const request of requests) issued.push(await signing.sign(by, request))
-      return await work(issued, write => store(write, by.user, issued, reserved))
+      for (const request of requests) {
+        const { certificate, fault } = await sign(by, request)
+        issued.push(certificate)
+        if (fault !== undefined) throw fault
+      }
+      return await work(issued, write => store(write, by.user, issued))
     } catch (error) {
-      await signing.discard(by, issued, reserved)
+      await discard(by.user, issued)
       throw error
     }
   }
+
+  const revoke: Certificates['revoke'] = (by, thing, serial) =>
+    writes(by, async write => {
+      const rows = await write.query<{ serial: string }>(revokeSql, [thing, authority.name, serial ?? null])
+      if (rows.length === 0) return
+      write.note('certificate.revoke', [thing, ...rows.map(row => row.serial)])
+      write.ends({ kind: 'thing', thing })
+    })
 
   return {
     authority: authority.name,
@@ -250,16 +208,14 @@ export function openCertificates({ database, writes, authority, newCsrs, validMa
     async renew(by, { thing, serial, revokedAt }, request, revokesPrevious) {
       if (revokedAt !== undefined) throw isRevoked()
       return issuing(by, [request], async ([issued], store) => {
-        await revoking(by, [thing], revoke =>
-          writes(by, async write => {
-            // Locks the thing first, as a deletion does.
-            await store(write)
-            const previousSql = 'SELECT FROM control_plane.certificates WHERE serial = $1 AND revoked_at IS NULL FOR UPDATE'
-            if ((await write.query(previousSql, [serial])).length === 0) throw isRevoked()
-            write.note('certificate.renew', [thing, serial, issued!.serial])
-            if (revokesPrevious) await revoke(write, thing, serial)
-          }),
-        )
+        await writes(by, async write => {
+          // Locks the thing first, as a deletion does.
+          await store(write)
+          const previousSql = 'SELECT FROM control_plane.certificates WHERE serial = $1 AND revoked_at IS NULL FOR UPDATE'
+          if ((await write.query(previousSql, [serial])).length === 0) throw isRevoked()
+          write.note('certificate.renew', [thing, serial, issued!.serial])
+          if (revokesPrevious) await revoke(write, thing, serial)
+        })
         return issued!
       })
     },
@@ -278,27 +234,36 @@ export function openCertificates({ database, writes, authority, newCsrs, validMa
       return toPage(await database.query<CertificateRow & { total: bigint }>(pageSql(sql, 4, page), values), toCertificate)
     },
 
-    async revoke(by, thing, serial) {
-      const revokedAt = await revoking(by, [thing], revoke => writes(by, write => revoke(write, thing, serial)))
-      if (revokedAt !== undefined) return revokedAt
+    revoke,
+
+    async revokedAt(thing, serial) {
       const [row] = await database.query<CertificateRow>(revokedSql, [thing, authority.name, serial ?? null])
       return row?.revoked_at ?? undefined
     },
-
-    revoking,
 
     // Calls during a request share the next one, because the answer must name what was revoked before they were made.
     crl: openNextRun(() => authority.crl()),
 
     async expiries(signal) {
-      type ExpiriesRow = SqlRow & { within7: bigint; within30: bigint; earliest: number | null }
+      type ExpiriesRow = SqlRow & { within7: bigint; within30: bigint; earliest: number | null; pending: bigint }
       const [row] = await database.query<ExpiriesRow>(expiriesSql, [authority.name], { signal })
-      return { earliestMs: row!.earliest ?? undefined, within7: Number(row!.within7), within30: Number(row!.within30) }
+      const { within7, within30, earliest, pending } = row!
+      return { earliestMs: earliest ?? undefined, within7: Number(within7), within30: Number(within30), pending: Number(pending) }
     },
 
     check: authority.check && openCheck(authority.check, logger),
-    start: () => authority.start(),
-    close: () => authority.close(),
+
+    async start() {
+      await authority.start()
+      if (authority.name !== 'builtin') revocations.start()
+    },
+
+    async close() {
+      const stopped = revocations.stop()
+      // Ends the requests of a delivery that is under way.
+      await authority.close()
+      await stopped
+    },
   }
 }
 
@@ -316,8 +281,8 @@ function openCheck(check: () => Promise<void>, logger: Logger): () => Promise<vo
   }
 }
 
-const serialsOf = (rows: readonly { readonly serial: string }[]): string[] => rows.map(({ serial }) => serial)
-const withoutKey = ({ serial, thing, certificate, expiresAt }: IssuedCertificate) => ({ serial, thing, certificate, expiresAt })
+const toJson = (issued: readonly IssuedCertificate[]): string =>
+  JSON.stringify(issued.map(({ serial, thing, certificate, expiresAt }) => ({ serial, thing, certificate, expiresAt })))
 
 const isRevoked = (): HttpError => new HttpError('conflict', 'this certificate is revoked: issue another one with POST /certs')
 

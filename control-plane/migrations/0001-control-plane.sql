@@ -20,6 +20,8 @@ CREATE TABLE users (
   disabled_at timestamptz,
   -- True for users who registered themselves, until an administrator lifts their bounds (users/bounds.ts).
   bounded boolean NOT NULL DEFAULT false,
+  -- Rows of `certificates` whose owner this is.
+  certificate_count integer NOT NULL DEFAULT 0,
   created_at timestamptz NOT NULL DEFAULT now()
 );
 
@@ -185,17 +187,14 @@ CREATE TABLE certificate_authority (
   is_only boolean NOT NULL DEFAULT true UNIQUE CHECK (is_only),
   -- PEM.
   certificate text NOT NULL,
-  key_ciphertext bytea NOT NULL,
-  -- Grows with every revocation: a CRL of the same revision need not be made again.
-  revision bigint NOT NULL DEFAULT 0
+  key_ciphertext bytea NOT NULL
 );
 
 CREATE TABLE certificates (
   -- Lower-case hex.
   serial text PRIMARY KEY,
   ordinal bigint GENERATED ALWAYS AS IDENTITY,
-  -- No references: revoked certificates stay when their thing is deleted, until they expire. The owner is that of the thing, to count the certificates of one
-  -- owner.
+  -- No references: revoked certificates stay when their thing is deleted, until a week after they expire. The owner is that of the thing.
   thing uuid NOT NULL,
   owner uuid NOT NULL,
   -- Which authority signed it: `builtin`, `step-ca`, `vault`.
@@ -203,28 +202,21 @@ CREATE TABLE certificates (
   -- PEM. The private key is not stored.
   certificate text NOT NULL,
   expires_at timestamptz NOT NULL,
-  revoked_at timestamptz
+  revoked_at timestamptz,
+  -- When an authority elsewhere is asked next to revoke it; null if it need not be asked.
+  revocation_due_at timestamptz
 );
 CREATE INDEX certificates_thing ON certificates (thing, ordinal);
+CREATE INDEX certificates_owner ON certificates (owner, expires_at);
 CREATE INDEX certificates_end ON certificates (authority, expires_at);
 CREATE INDEX certificates_revoked ON certificates (authority, expires_at) WHERE revoked_at IS NOT NULL;
-CREATE INDEX certificates_revoked_of_owner ON certificates (owner, authority, expires_at) WHERE revoked_at IS NOT NULL;
-CREATE INDEX certificates_valid_of_owner ON certificates (owner, authority, expires_at) WHERE revoked_at IS NULL;
+CREATE INDEX certificates_revocation_due ON certificates (authority, revocation_due_at) WHERE revocation_due_at IS NOT NULL;
 
--- Certificates that an authority elsewhere is being asked to sign: they count for their thing and owner as issued ones. Each is deleted in the transaction
--- that stores the certificate or notes its failure. After a crash it stays for a day.
-CREATE TABLE certificates_in_signing (
-  id uuid PRIMARY KEY,
-  thing uuid NOT NULL,
-  owner uuid NOT NULL,
-  authority text NOT NULL,
-  expires_at timestamptz NOT NULL
+-- One row. It changes with every revocation, and again when an authority elsewhere was asked for some: a CRL of before is not answered any more.
+CREATE TABLE crl_revision (
+  revision bigint NOT NULL
 );
-CREATE INDEX certificates_in_signing_of_owner ON certificates_in_signing (owner, authority, expires_at);
-
--- Changes after each revocation at an authority elsewhere: a copy of its CRL from before that is not answered any more. A sequence, because it changes
--- outside of transactions.
-CREATE SEQUENCE crl_revisions;
+INSERT INTO crl_revision (revision) VALUES (0);
 
 -- What devices fetch before they can do anything else.
 CREATE TABLE bootstrap_configs (

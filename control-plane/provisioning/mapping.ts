@@ -62,7 +62,7 @@ interface Parts {
   readonly connections: Pick<Connections, 'connect'>
   readonly bootstrapConfigs: Pick<BootstrapConfigs, 'create' | 'demandFree'>
   readonly externalKeys: ExternalKeys
-  readonly certificates: Pick<Certificates, 'issuing' | 'revoking' | 'current'>
+  readonly certificates: Pick<Certificates, 'issuing' | 'current'>
 }
 
 /** Input of the transaction, made before it because the transaction may run again. */
@@ -217,21 +217,17 @@ export function openMappings(parts: Parts): Mappings {
       return (await rows.find(owner, externalId))?.things
     },
 
-    async remove(by, externalId) {
-      const before = await rows.find(by.user, externalId)
-      return certificates.revoking(by, before?.things ?? [], revoke =>
-        writes(by, async write => {
-          await rows.lock(write, externalId)
-          const found = await rows.find(write.user, externalId, write)
-          if (found === undefined) return false
-          // In the same order in which connecting locks them.
-          for (const { id } of found.channels) await channels.remove(write, id, undefined)
-          for (const id of found.things) await things.remove(write, id, undefined, revoke)
-          write.note('mapping.delete', [...found.things, ...found.channels.map(({ id }) => id)])
-          return true
-        }),
-      )
-    },
+    remove: (by, externalId) =>
+      writes(by, async write => {
+        await rows.lock(write, externalId)
+        const found = await rows.find(write.user, externalId, write)
+        if (found === undefined) return false
+        // In the same order in which connecting locks them.
+        for (const { id } of found.channels) await channels.remove(write, id, undefined)
+        for (const id of found.things) await things.remove(write, id, undefined)
+        write.note('mapping.delete', [...found.things, ...found.channels.map(({ id }) => id)])
+        return true
+      }),
   }
 }
 

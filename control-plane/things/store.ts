@@ -4,7 +4,7 @@
 
 import type { Database, SqlRow } from '../../database/database.ts'
 import { parseJsonText } from '../../http/requests/json-body.ts'
-import type { Certificates, RevokeIn } from '../certificates/store.ts'
+import type { Certificates } from '../certificates/store.ts'
 import { type EntityFilter, filteredRows, foldedName, type Metadata, type NewEntity } from '../entity.ts'
 import { type ChannelId, isId, newThingId, type ThingId, toThingId, type UserId } from '../ids.ts'
 import { isDelivered, namedBy, type Policy, type PolicyStore, type Relation } from '../policies/policy-store.ts'
@@ -58,13 +58,8 @@ export interface Things {
   ): Promise<void>
   /** Replaces name and metadata. */
   update(by: Actor, thing: ThingId, to: NewEntity, versions: Versions): Promise<WriteOutcome>
-  /**
-   * Deletes the thing, its connections and every policy on it; when it resolves, its key is refused and its certificates are revoked.
-   *
-   * @param revoke of a caller whose open write is inside `Certificates.revoking` already
-   * @throws HttpError `unavailable` while an authority elsewhere cannot revoke them; nothing is deleted then
-   */
-  remove(by: Actor, thing: ThingId, versions: Versions, revoke?: RevokeIn): Promise<WriteOutcome>
+  /** Deletes the thing, its connections and every policy on it; when it resolves, its key is refused and its certificates are revoked. */
+  remove(by: Actor, thing: ThingId, versions: Versions): Promise<WriteOutcome>
   /**
    * Replaces the thing's key. The old one stays valid for `graceSeconds`; with 0 it is refused when this resolves. An older previous key ends
    * immediately.
@@ -86,7 +81,7 @@ interface Parts {
   readonly policies: Pick<PolicyStore, 'objects'>
   readonly writes: Writes
   readonly thingKeys: ThingKeys
-  readonly certificates: Pick<Certificates, 'revoking'>
+  readonly certificates: Pick<Certificates, 'revoke'>
 }
 
 const insertSql = `
@@ -281,19 +276,16 @@ export function openThings({ database, policies, writes, thingKeys, certificates
       return writeThing(by, thing, 'thing.update', write => write.query(updateSql, values))
     },
 
-    remove(by, thing, versions, outerRevoke) {
-      const removeIn = (revoke: RevokeIn): Promise<WriteOutcome> =>
-        writeThing(by, thing, 'thing.delete', async write => {
-          // The lock comes first: a request that shares the thing, or issues a certificate for it, waits and then finds it gone.
-          const rows = await write.query<VersionRow>(lockRemovedSql, [thing, versions ?? null])
-          if (rows.length === 0) return []
-          await revoke(write, thing)
-          await write.query('DELETE FROM control_plane.things WHERE id = $1', [thing])
-          await write.policies.removeAll({ object: thing })
-          return rows
-        })
-      return outerRevoke === undefined ? certificates.revoking(by, [thing], removeIn) : removeIn(outerRevoke)
-    },
+    remove: (by, thing, versions) =>
+      writeThing(by, thing, 'thing.delete', async write => {
+        // The lock comes first: a request that shares the thing, or issues a certificate for it, waits and then finds it gone.
+        const rows = await write.query<VersionRow>(lockRemovedSql, [thing, versions ?? null])
+        if (rows.length === 0) return []
+        await certificates.revoke(write, thing)
+        await write.query('DELETE FROM control_plane.things WHERE id = $1', [thing])
+        await write.policies.removeAll({ object: thing })
+        return rows
+      }),
 
     rotateKey,
   }

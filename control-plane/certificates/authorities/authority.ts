@@ -1,14 +1,12 @@
 // The contract of a certificate authority: it signs and revokes, in this process or on a server elsewhere.
 
-import type { Queries } from '../../../database/database.ts'
 import { HttpError } from '../../../http/errors.ts'
 import type { ThingId } from '../../ids.ts'
 
 /**
  * Signs certificates of things, and revokes them.
  *
- * The caller has checked the signature and the key of every request, and stores what was signed. It revokes only certificates of this authority, and
- * may do so again after an attempt whose outcome it does not know.
+ * The caller has checked the signature and the key of every request, and stores what was signed. It calls none of these in a transaction.
  */
 export interface Authority {
   /** Stored with each certificate, so it never changes. */
@@ -27,12 +25,12 @@ export interface Authority {
    */
   sign(request: SigningRequest): Promise<SignedCertificate>
   /**
-   * Revokes all of these. The CRL names them once the transaction is committed, or immediately if the authority is a server. Revoking again is no error.
+   * Asks a server to revoke a certificate of this authority, which is revoked in the database; `builtin` has nothing to do. Revoking again is no error.
    *
-   * @param serials in lower-case hex
-   * @throws HttpError `unavailable` unless all of them are known to be revoked
+   * @param serial in lower-case hex
+   * @throws HttpError `unavailable` unless it is known to be revoked
    */
-  revoke(serials: readonly string[], transaction: Queries): Promise<void>
+  revoke(serial: string): Promise<void>
   /**
    * The current CRL as DER (RFC 5280 §5).
    *

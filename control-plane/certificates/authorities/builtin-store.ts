@@ -2,7 +2,7 @@
 
 import { randomUUID } from 'node:crypto'
 import type { MasterKeys } from '../../../config/secrets.ts'
-import type { Database, Queries } from '../../../database/database.ts'
+import type { Database } from '../../../database/database.ts'
 import { openSealedTexts, type SealedTexts } from '../../sealed-text.ts'
 
 /** Both as PEM. */
@@ -16,8 +16,6 @@ export interface BuiltinStore {
   find(): Promise<AuthorityKeys | undefined>
   /** Stores these unless some are stored: the first of several instances wins. */
   keep(made: AuthorityKeys): Promise<void>
-  /** Changes the revision, in the transaction of a revocation. */
-  bump(transaction: Queries): Promise<void>
   /** Changes with every revocation. */
   revision(): Promise<bigint>
   /** The entries of the CRL, and its number, which grows: microseconds since 1970 by the database's clock. */
@@ -55,13 +53,9 @@ export function openBuiltinStore(database: Database, masterKeys: MasterKeys): Bu
       await database.query(sql, [id, certificate, sealed.seal(id, privateKey)])
     },
 
-    async bump(transaction) {
-      await transaction.query('UPDATE control_plane.certificate_authority SET revision = revision + 1')
-    },
-
     async revision() {
-      const [row] = await database.query<{ revision: bigint }>('SELECT revision FROM control_plane.certificate_authority')
-      return row?.revision ?? 0n
+      const [row] = await database.query<{ revision: bigint }>('SELECT revision FROM control_plane.crl_revision')
+      return row!.revision
     },
 
     async revoked() {

@@ -9,7 +9,7 @@ import { nextUpdateOf } from './crl.ts'
 const keptMs = 60_000
 
 /**
- * The same authority, asked for its CRL only if there was a revocation since, by any instance; or if the CRL is a minute old, or not valid any more.
+ * The same authority, asked for its CRL only if an instance has told it of a revocation since; or if the CRL is a minute old, or not valid any more.
  *
  * Bytes that are not a CRL are not handed on: servers that load it would refuse every device.
  *
@@ -20,19 +20,9 @@ export function keepingCrl(authority: Authority, database: Queries): Authority {
   return {
     ...authority,
 
-    async revoke(serials, transaction) {
-      try {
-        await authority.revoke(serials, transaction)
-      } finally {
-        // Some of them may be revoked, also if it failed.
-        await transaction.query(`SELECT nextval('control_plane.crl_revisions')`)
-      }
-    },
-
     async crl() {
-      // Read before the CRL, so that the next call asks again after a revocation in between. The first value of a sequence is its start.
-      const sql = 'SELECT last_value + is_called::int4 AS revision FROM control_plane.crl_revisions'
-      const [row] = await database.query<{ revision: bigint }>(sql)
+      // Read before the CRL, so that the next call asks again after a revocation in between.
+      const [row] = await database.query<{ revision: bigint }>('SELECT revision FROM control_plane.crl_revision')
       const { revision } = row!
       if (kept?.revision === revision && Date.now() < kept.endsMs) return kept.crl
       const askedMs = Date.now()

@@ -3,7 +3,6 @@
 import { createPrivateKey, createPublicKey, type JsonWebKey, type KeyObject, randomUUID } from 'node:crypto'
 import { SecretError } from '../../../config/secrets.ts'
 import { readTlsFiles } from '../../../http/tls-files.ts'
-import { openNextRun } from '../../next-run.ts'
 import { type OutsideRequests, openOutsideRequests } from '../../outside/requests.ts'
 import type { CertificatesOptions } from '../options.ts'
 import { type Authority, authorityAway, authorityRefusal, crlBytesMax } from './authority.ts'
@@ -40,23 +39,6 @@ export function openStepCa(options: Options): Authority {
       .sign(provisioner!.key)
   }
 
-  async function revoke(serial: string): Promise<void> {
-    const path = '/1.0/revoke'
-    const decimal = BigInt(`0x${serial}`).toString()
-    const answer = await requests!.send('POST', path, { serial: decimal, ott: await tokenFor(path, decimal), passive: true })
-    if (answer.status === 200) return
-    // An earlier attempt, whose answer did not arrive, may still be running. Once the CRL names the serial it is over.
-    const isOver = alreadyRevoked.test(answer.body.toString()) && (await crl()).includes(integerOf(serial))
-    if (!isOver) throw requests!.unusable(answer)
-  }
-
-  // Shared, because revoking again reads it for each certificate, and it may have megabytes.
-  const crl = openNextRun(async () => {
-    const answer = await requests!.send('GET', '/1.0/crl')
-    if (answer.status !== 200) throw requests!.unusable(answer)
-    return answer.body
-  })
-
   return {
     name: 'step-ca',
 
@@ -75,20 +57,21 @@ export function openStepCa(options: Options): Authority {
       return { certificate, issuingCa: caChain[0] ?? '', caChain }
     },
 
-    async revoke(serials) {
-      await Promise.all(serials.map(revoke))
+    async revoke(serial) {
+      const path = '/1.0/revoke'
+      const decimal = BigInt(`0x${serial}`).toString()
+      const answer = await requests!.send('POST', path, { serial: decimal, ott: await tokenFor(path, decimal), passive: true })
+      if (answer.status !== 200 && !alreadyRevoked.test(answer.body.toString())) throw requests!.unusable(answer)
     },
 
-    crl,
+    async crl() {
+      const answer = await requests!.send('GET', '/1.0/crl')
+      if (answer.status !== 200) throw requests!.unusable(answer)
+      return answer.body
+    },
 
     close: async () => requests?.close(),
   }
-}
-
-/** A serial as a CRL holds it: an INTEGER in DER. */
-function integerOf(serial: string): Buffer {
-  const content = serial >= '8' ? `00${serial}` : serial
-  return Buffer.from(`02${(content.length / 2).toString(16).padStart(2, '0')}${content}`, 'hex')
 }
 
 /** @throws SecretError for anything but a private key of P-256 */

@@ -84,13 +84,9 @@ export function openVault(options: CertificatesOptions['vault']): Authority {
       return { certificate: data.certificate ?? '', issuingCa: data.issuing_ca ?? '', caChain: data.ca_chain ?? null }
     },
 
-    async revoke(serials) {
-      await Promise.all(
-        serials.map(async serial => {
-          const answer = await ask('POST', `${pki}/revoke`, { serial_number: serial.match(/../g)!.join(':') })
-          if (answer.status !== 200 && answer.status !== 204) throw requests!.unusable(answer)
-        }),
-      )
+    async revoke(serial) {
+      const answer = await ask('POST', `${pki}/revoke`, { serial_number: serial.match(/../g)!.join(':') })
+      if (answer.status !== 200 && answer.status !== 204) throw requests!.unusable(answer)
     },
 
     /** Needs no token. */

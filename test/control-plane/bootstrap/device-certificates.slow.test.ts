@@ -223,6 +223,6 @@ describeOnDatabases('certificates of devices', database => {
     await ask('DELETE', `/things/configs/${device.thing}`)
     release()
     expect((await asked).status).toBe(403)
-    expect(vault.valid()).toEqual(valid)
+    await expect.poll(() => vault.valid()).toEqual(valid)
   })
 })

@@ -6,6 +6,7 @@ import type { Authority } from '../../../control-plane/certificates/authorities/
 import { openBuiltinAuthority } from '../../../control-plane/certificates/authorities/builtin.ts'
 import { openBuiltinStore } from '../../../control-plane/certificates/authorities/builtin-store.ts'
 import { openNewCsrs } from '../../../control-plane/certificates/csr.ts'
+import { openRevocations } from '../../../control-plane/certificates/revocations.ts'
 import type { IssueRequest } from '../../../control-plane/certificates/signing.ts'
 import { type Certificates, openCertificates } from '../../../control-plane/certificates/store.ts'
 import { newThingId, type ThingId, toUserId, type UserId } from '../../../control-plane/ids.ts'
@@ -36,14 +37,13 @@ describeOnDatabases('issuing', database => {
   const builtin = (): Authority =>
     openBuiltinAuthority({ store: openBuiltinStore(database(), [masterKey]), subject: 'Test', crlUrl: undefined })
 
-  const open = (change: Partial<Authority> = {}, revokedMax = 100): Certificates => openOn(database(), change, revokedMax)
+  const open = (change: Partial<Authority> = {}, perOwnerMax = 1_000): Certificates => openOn(database(), change, perOwnerMax)
 
-  function openOn(own: Database, change: Partial<Authority>, revokedMax = 100): Certificates {
+  function openOn(own: Database, change: Partial<Authority>, perOwnerMax = 1_000): Certificates {
     const recording = recordingLogger()
     logged = recording.logged
-    const bounds = { validMax: 1_000, revokedMax }
     const parts = { database: own, writes: writesOn(own), newCsrs: openNewCsrs(), logger: recording.logger }
-    return openCertificates({ ...parts, ...bounds, authority: { ...builtin(), ...change } })
+    return openCertificates({ ...parts, perOwnerMax, authority: { ...builtin(), ...change } })
   }
   /** Signs like `builtin`, and counts. */
   function externalAuthority() {
@@ -54,10 +54,30 @@ describeOnDatabases('issuing', database => {
         counted.signed++
         return builtin().sign(asked)
       },
-      revoke: async serials => void counted.revoked.push(...serials),
+      revoke: async serial => void counted.revoked.push(serial),
     } satisfies Partial<Authority>
     return { authority, counted }
   }
+  /** An authority that signs when it is asked for so many, so that all transactions begin together. */
+  function signingTogether(requests: number): Partial<Authority> {
+    const all = Promise.withResolvers<void>()
+    let signed = 0
+    return {
+      async sign(asked) {
+        const certificate = await builtin().sign(asked)
+        if (++signed === requests) all.resolve()
+        await all.promise
+        return certificate
+      },
+    }
+  }
+  /** As the owner's row says. */
+  async function owned(): Promise<number> {
+    const [row] = await database().query<{ n: number }>('SELECT certificate_count AS n FROM control_plane.users WHERE id = $1', [owner])
+    return row!.n
+  }
+  const deliver = (authority: Pick<Authority, 'name' | 'revoke'>, own = database()): Promise<void> =>
+    openRevocations({ database: own, authority, logger: recordingLogger().logger }).deliver()
   const request = (of = thing): IssueRequest => ({ thing: of, key: { type: 'ec' }, ttlSeconds: 3600 })
   const makeThing = async (write: Write): Promise<void> => {
     const sql = `INSERT INTO control_plane.things (id, owner, name, name_folded, key_ciphertext, key_lookup) VALUES ($1, $2, '', '', $3, $4)`
@@ -84,12 +104,9 @@ describeOnDatabases('issuing', database => {
     }
   })
 
-  test('if the transaction fails, there is neither thing nor certificate, and the certificate is revoked at the authority', async () => {
-    const revoked: string[] = []
-    certificates = open({ revoke: async serials => void revoked.push(...serials) })
-    let serials: string[] = []
-    const mapping = certificates.issuing(by(), [request(), request()], async (made, store) => {
-      serials = made.map(({ serial }) => serial)
+  test('if the transaction fails, there is neither thing nor certificate', async () => {
+    const before = await owned()
+    const mapping = certificates.issuing(by(), [request(), request()], async (_made, store) => {
       await writesOn(database())(by(), async write => {
         await makeThing(write)
         await store(write)
@@ -97,82 +114,32 @@ describeOnDatabases('issuing', database => {
       })
     })
     await expect(mapping).rejects.toThrow('the mapping failed')
-    expect([await isThere(), await kept(), revoked]).toEqual([false, [], serials])
+    expect([await isThere(), await kept(), (await owned()) - before]).toEqual([false, [], 0])
   })
 
-  test('what an authority elsewhere signs for transactions that fail counts for the owner, so that a loop does not fill its CRL', async () => {
+  test('what an authority elsewhere signs for transactions that fail is revoked, and counts for the owner: a loop does not fill its CRL', async () => {
     const { authority, counted } = externalAuthority()
-    certificates = open(authority, 3)
+    certificates = open(authority, (await owned()) + 3)
     const failing = (): Promise<unknown> => certificates.issuing(by(), [request()], () => Promise.reject(new Error('the mapping failed')))
     for (let count = 0; count < 3; count++) await expect(failing()).rejects.toThrow('the mapping failed')
     expect(await kept()).toEqual(Array.from({ length: 3 }, () => ({ revoked_at: expect.any(String) })))
     await expect(failing()).rejects.toMatchObject({ code: 'too_many_requests' })
-    expect([counted.signed, counted.revoked.length, new Set(counted.revoked).size]).toEqual([3, 3, 3])
-    await database().query('DELETE FROM control_plane.certificates WHERE owner = $1', [owner])
-  })
-
-  test('what an authority elsewhere signs for concurrent requests counts before it is asked', async () => {
-    const { authority, counted } = externalAuthority()
-    certificates = open(authority, 3)
-    const failing = (): Promise<unknown> => certificates.issuing(by(), [request()], () => Promise.reject(new Error('the mapping failed')))
-    const outcomes = await Promise.allSettled(Array.from({ length: 8 }, failing))
-    expect(outcomes.map(one => String((one as PromiseRejectedResult).reason.code ?? 'failed')).toSorted()).toEqual([
-      ...Array<string>(3).fill('failed'),
-      ...Array<string>(5).fill('too_many_requests'),
-    ])
-    expect([counted.signed, counted.revoked.length]).toEqual([3, 3])
-    await database().query('DELETE FROM control_plane.certificates WHERE owner = $1', [owner])
-  })
-
-  test('what an authority elsewhere signs while the database fails counts for a day, and what it does not sign does not count', async () => {
-    const { authority, counted } = externalAuthority()
-    let fails = true
-    const failing: Database = {
-      ...database(),
-      query: (sql, values, asking) =>
-        fails && sql.includes('certificates_in_signing')
-          ? Promise.reject(new Error('the database is away'))
-          : database().query(sql, values, asking),
-    }
-    certificates = openOn(failing, authority, 3)
-    const issue = (): Promise<unknown> => certificates.issuing(by(), [request()], () => Promise.reject(new Error('the mapping failed')))
-    for (let count = 0; count < 3; count++) await expect(issue()).rejects.toThrow('the mapping failed')
-    fails = false
-    await expect(issue()).rejects.toMatchObject({ code: 'too_many_requests', retryAfterSeconds: 1 })
-    // It must not revoke what the database may call valid.
     expect(counted).toEqual({ signed: 3, revoked: [] })
-    await database().query(`UPDATE control_plane.certificates_in_signing SET expires_at = expires_at - interval '1 day'`)
-    certificates = open({ ...authority, sign: () => Promise.reject(new Error('away')) }, 3)
-    for (let count = 0; count < 4; count++) await expect(issue()).rejects.toThrow('away')
-    expect(await database().query('SELECT FROM control_plane.certificates_in_signing')).toEqual([])
-  })
-
-  test('a certificate that is to last a second counts as long as its authority takes to sign it', async () => {
-    const { authority, counted } = externalAuthority()
-    const { promise: signed, resolve: sign } = Promise.withResolvers<void>()
-    certificates = open({ ...authority, sign: one => signed.then(() => authority.sign(one)) }, 1)
-    const issue = (): Promise<unknown> => certificates.issue(by(), { ...request(), ttlSeconds: 1 })
-    const first = issue().catch((error: unknown) => error)
-    const sql = `UPDATE control_plane.certificates_in_signing SET expires_at = expires_at - interval '1 hour' RETURNING id`
-    await expect.poll(async () => (await database().query(sql)).length).toBe(1)
-    await expect(issue()).rejects.toMatchObject({ code: 'too_many_requests' })
-    sign()
-    // There is no such thing.
-    expect(await first).toMatchObject({ code: 'forbidden' })
-    expect(counted.revoked).toHaveLength(1)
-    await database().query('DELETE FROM control_plane.certificates WHERE owner = $1', [owner])
+    await deliver(authority)
+    expect(new Set(counted.revoked).size).toBe(3)
   })
 
   test('if the second of two cannot be signed, the first is revoked, and `work` is not called', async () => {
-    const revoked: string[] = []
-    let signed = 0
+    const { authority, counted } = externalAuthority()
     certificates = open({
-      sign: asked => (signed++ === 0 ? builtin().sign(asked) : Promise.reject(new Error('away'))),
-      revoke: async serials => void revoked.push(...serials),
+      ...authority,
+      sign: one => (counted.signed === 0 ? authority.sign(one) : Promise.reject(new Error('away'))),
     })
     const work = (): Promise<never> => Promise.reject(new Error('the work was begun'))
     await expect(certificates.issuing(by(), [request(), request()], work)).rejects.toThrow('away')
-    expect(revoked).toHaveLength(1)
+    expect(await kept()).toEqual([{ revoked_at: expect.any(String) }])
+    await deliver(authority)
+    expect(counted.revoked).toHaveLength(1)
   })
 
   test('a certificate whose commit succeeded without an answer is revoked', async () => {
@@ -191,10 +158,15 @@ describeOnDatabases('issuing', database => {
   })
 
   test('a certificate that then cannot be revoked is logged with its serial, and the caller gets the first error', async () => {
-    certificates = open({ revoke: () => Promise.reject(new Error('the authority is away')) })
+    const failing: Database = {
+      ...database(),
+      query: (sql, values, asking) =>
+        sql.includes('inserted AS') ? Promise.reject(new Error('the database is away')) : database().query(sql, values, asking),
+    }
+    certificates = openOn(failing, {})
     const mapping = certificates.issuing(by(), [request()], () => Promise.reject(new Error('the mapping failed')))
     await expect(mapping).rejects.toThrow('the mapping failed')
-    expect(logged()).toMatch(/"serials":\["[0-9a-f]{32}"\],"reason":"the authority is away"/)
+    expect(logged()).toMatch(/"serials":\["[0-9a-f]{32}"\],"reason":"the database is away"/)
   })
 
   test('a thing that was deleted meanwhile gets no certificate', async () => {
@@ -216,47 +188,32 @@ describeOnDatabases('issuing', database => {
     expect(await certificates.issue(by(), request())).toMatchObject({ thing })
   })
 
-  test('an authority elsewhere is not asked to sign a certificate that would be refused afterwards', async () => {
+  test('what would be refused afterwards is not signed', async () => {
     await makeCertificates(100)
-    await database().query(`UPDATE control_plane.certificates SET owner = $1, authority = 'vault' WHERE thing = $2`, [owner, thing])
-    const vault = open({ name: 'vault', sign: () => Promise.reject(new Error('it was asked')) })
-    await expect(vault.issue(by(), request())).rejects.toMatchObject({ code: 'conflict' })
-    await database().query('UPDATE control_plane.certificates SET revoked_at = now() WHERE thing = $1', [thing])
-    await expect(vault.issue(by(), request(newThingId()))).rejects.toMatchObject({ code: 'too_many_requests' })
-    await database().query('DELETE FROM control_plane.certificates WHERE serial = md5($1 || 7)', [thing])
-    await expect(vault.issue(by(), request())).rejects.toThrow('it was asked')
+    const asked = { sign: () => Promise.reject(new Error('it was asked')) }
+    await expect(open(asked).issue(by(), request())).rejects.toMatchObject({ code: 'conflict' })
+    await expect(open(asked, await owned()).issue(by(), request(newThingId()))).rejects.toMatchObject({ code: 'too_many_requests' })
+    await expect(open(asked, (await owned()) + 1).issue(by(), request(newThingId()))).rejects.toThrow('it was asked')
   })
 
   test('concurrent requests for one thing store at most as many as make a hundred valid', async () => {
     await makeCertificates(97)
-    const requests = 8
-    let signed = 0
-    let signedAll = (): void => undefined
-    const all = new Promise<void>(resolve => (signedAll = resolve))
-    certificates = open({
-      // So that all transactions begin together.
-      sign: async asked => {
-        const certificate = await builtin().sign(asked)
-        if (++signed === requests) signedAll()
-        await all
-        return certificate
-      },
-    })
-    const outcomes = await Promise.allSettled(Array.from({ length: requests }, () => certificates.issue(by(), request())))
+    certificates = open(signingTogether(8))
+    const outcomes = await Promise.allSettled(Array.from({ length: 8 }, () => certificates.issue(by(), request())))
     expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(3)
     for (const outcome of outcomes) if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ code: 'conflict' })
     expect(await kept()).toHaveLength(100)
   })
 
-  test('an authority elsewhere signs for concurrent requests at most as many as make a hundred valid', async () => {
-    await makeCertificates(97)
-    await database().query(`UPDATE control_plane.certificates SET authority = 'step-ca' WHERE thing = $1`, [thing])
-    const { authority, counted } = externalAuthority()
-    certificates = open(authority)
-    const outcomes = await Promise.allSettled(Array.from({ length: 8 }, () => certificates.issue(by(), request())))
+  test('concurrent requests of one owner store at most as many as allowed', async () => {
+    const things = Array.from({ length: 8 }, newThingId)
+    for (thing of things) await writesOn(database())(by(), makeThing)
+    const before = await owned()
+    certificates = open(signingTogether(8), before + 3)
+    const outcomes = await Promise.allSettled(things.map(one => certificates.issue(by(), request(one))))
     expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(3)
-    for (const outcome of outcomes) if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ code: 'conflict' })
-    expect([(await kept()).length, counted]).toEqual([100, { signed: 3, revoked: [] }])
+    for (const outcome of outcomes) if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ code: 'too_many_requests' })
+    expect((await owned()) - before).toBe(3)
   })
 
   test('no certificate issued while the thing is being deleted stays valid', async () => {
@@ -293,15 +250,17 @@ describeOnDatabases('issuing', database => {
       expect(open).toBe(0)
       return work()
     }
-    const { authority, counted } = externalAuthority()
-    certificates = openOn(counting, {
-      ...authority,
-      sign: one => outside(() => authority.sign(one)),
-      revoke: of => outside(() => authority.revoke(of)),
-    })
+    const { authority: inner, counted } = externalAuthority()
+    const authority = {
+      ...inner,
+      sign: one => outside(() => inner.sign(one)),
+      revoke: serial => outside(() => inner.revoke(serial)),
+    } satisfies Partial<Authority>
+    certificates = openOn(counting, authority)
     await writesOn(database())(by(), makeThing)
     const first = await certificates.issue(by(), request())
     const renewed = await certificates.renew(by(), (await certificates.find(first.serial))!, request(), true)
+    await deliver(authority, counting)
     expect(counted.revoked).toEqual([first.serial])
     const things = openThings({
       database: counting,
@@ -312,44 +271,16 @@ describeOnDatabases('issuing', database => {
     })
     // A deletion that is refused revokes nothing.
     expect(await things.remove(by(), thing, [9])).not.toHaveProperty('version')
+    await deliver(authority, counting)
     expect(counted.revoked).toHaveLength(1)
     expect(await things.remove(by(), thing, undefined)).toHaveProperty('version')
+    await deliver(authority, counting)
     expect(counted.revoked).toEqual([first.serial, renewed.serial])
     expect([asked, await isThere(), await kept()]).toEqual([
       4,
       false,
       [{ revoked_at: expect.any(String) }, { revoked_at: expect.any(String) }],
     ])
-  })
-
-  test('a certificate that is issued while an authority elsewhere revokes the others is revoked too', async () => {
-    const { authority, counted } = externalAuthority()
-    let serial = ''
-    certificates = open({
-      ...authority,
-      async revoke(serials) {
-        if (serial === '') serial = (await certificates.issue(by(), request())).serial
-        return authority.revoke(serials)
-      },
-    })
-    await writesOn(database())(by(), makeThing)
-    const first = await certificates.issue(by(), request())
-    await certificates.revoke(by(), thing)
-    expect([counted.revoked, await kept()]).toEqual([
-      [first.serial, first.serial, serial],
-      [{ revoked_at: expect.any(String) }, { revoked_at: expect.any(String) }],
-    ])
-  })
-
-  test('each issue removes two certificates that expired a month ago', async () => {
-    await writesOn(database())(by(), makeThing)
-    const sql = `INSERT INTO control_plane.certificates (serial, thing, owner, authority, certificate, expires_at)
-      SELECT md5($1 || n), id, owner, 'builtin', '', now() - interval '31 days' FROM generate_series(1, 3) AS n, control_plane.things WHERE id = $1::uuid`
-    await database().query(sql, [thing])
-    await certificates.issue(by(), request())
-    expect(await kept()).toHaveLength(2)
-    await certificates.issue(by(), request())
-    expect(await kept()).toHaveLength(2)
   })
 
   test('requests for the CRL while one is being made share the next one, which is made after they arrived', async () => {

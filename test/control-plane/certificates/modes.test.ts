@@ -113,7 +113,7 @@ describeOnDatabases('certificates by options', database => {
         return text.replace(/^(#.*)?\n/gm, '')
       }
       expect(await scrape()).toBe(
-        'certificates_earliest_expiry_timestamp_seconds Nan\ncertificates_expiring{days="7"} 0\ncertificates_expiring{days="30"} 0\n',
+        'certificates_earliest_expiry_timestamp_seconds Nan\ncertificates_expiring{days="7"} 0\ncertificates_expiring{days="30"} 0\ncertificates_revocations_pending 0\n',
       )
       const ends: number[] = []
       for (const ttl of ['48h', '240h', '2400h', '1h']) {
@@ -121,8 +121,10 @@ describeOnDatabases('certificates by options', database => {
         ends.push(Date.parse(String(json!['Expire'])) / 1000)
         if (ttl === '1h') await ask('DELETE', '/certs/revoke', { thing_id: thing, serial: json!['Serial'] })
       }
+      // As if an authority elsewhere were to be asked.
+      await database().execute('UPDATE control_plane.certificates SET revocation_due_at = now() WHERE revoked_at IS NOT NULL')
       expect(await scrape()).toBe(
-        `certificates_earliest_expiry_timestamp_seconds ${ends[0]}\ncertificates_expiring{days="7"} 1\ncertificates_expiring{days="30"} 2\n`,
+        `certificates_earliest_expiry_timestamp_seconds ${ends[0]}\ncertificates_expiring{days="7"} 1\ncertificates_expiring{days="30"} 2\ncertificates_revocations_pending 1\n`,
       )
     })
 

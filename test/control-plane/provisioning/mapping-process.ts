@@ -1,6 +1,6 @@
-// A process that stops during mappings, to be killed there: `mapping-process.ts <url or folder> <user> <step> …`.
+// A process that stops during mappings, to be killed there: `mapping-process.ts <url or folder> <user>:<step> …`.
 //
-// For each step it requests a mapping of the external id `killed-<step>`, which stops there. Once all have stopped, it prints `reached`.
+// For each step it requests a mapping of the external id `killed-<step>` for the user, which stops there. Once all have stopped, it prints `reached`.
 
 import { createLogger } from '../../../config/logger.ts'
 import { deriveKey } from '../../../config/secrets.ts'
@@ -13,7 +13,7 @@ import { createServer } from '../../../http/server.ts'
 import { ownCertificates } from '../certificates/certificates-options.ts'
 import { fullLayout, openSteps } from './steps.ts'
 
-const [where = '', user, ...stops] = process.argv.slice(2)
+const [where = '', ...stops] = process.argv.slice(2)
 const database = where.startsWith('postgres://')
   ? await openServer({ url: where, applicationName: 'sluice-test', connectionsMax: stops.length + 1 })
   : await openEmbedded({ folder: where })
@@ -41,9 +41,11 @@ const plane = await openControlPlane({
 })
 const app = createServer({ logger })
 await app.register(plane.routes)
-const token = await openTokens([deriveKey(masterKey, 'tokens')], tokens).issue({ user: user as UserId, version: 1 })
+const issued = openTokens([deriveKey(masterKey, 'tokens')], tokens)
 setInterval(() => undefined, 1000)
-for (const step of stops) {
+for (const stop of stops) {
+  const [user, step = ''] = stop.split(':')
+  const token = await issued.issue({ user: user as UserId, version: 1 })
   const stopped = new Promise<void>(resolve => void (reached = resolve))
   steps.arm(Number(step))
   const payload = { external_id: `killed-${step}`, external_key: 'external key' }

@@ -68,7 +68,7 @@ describeWithPostgres('a mapping', postgres => {
       expect((await map('refused')).status).toBe(503)
       beforeWrite = () => Promise.resolve()
       expect(await snapshot(database, left)).toEqual(before)
-      expect(vault.valid()).toEqual([])
+      await expect.poll(() => vault.valid()).toEqual([])
       const valid = 'SELECT FROM control_plane.certificates WHERE revoked_at IS NULL'
       expect(await database.query(valid)).toEqual([])
       const made = await map('refused')

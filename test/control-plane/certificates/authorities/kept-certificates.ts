@@ -14,10 +14,9 @@ export function keptCertificates(database: Database, authority: Authority): Pick
       await database.query(sql, [serialNumber.toLowerCase(), thing, authority.name, certificate, validToDate.toISOString()])
     },
     async revoke(...serials) {
-      await database.transaction(async transaction => {
-        await transaction.query('UPDATE control_plane.certificates SET revoked_at = now() WHERE serial = ANY($1::text[])', [serials])
-        await authority.revoke(serials, transaction)
-      })
+      await database.query('UPDATE control_plane.certificates SET revoked_at = now() WHERE serial = ANY($1::text[])', [serials])
+      await Promise.all(serials.map(serial => authority.revoke(serial)))
+      await database.query('UPDATE control_plane.crl_revision SET revision = revision + 1')
     },
   }
 }

@@ -141,25 +141,16 @@ describe('vault', () => {
       const { status, json } = await issue()
       expect([status, json]).toMatchObject([201, { IssuingCA: vault.root, CAChain: [vault.root], ca_chain: [vault.root] }])
       expect((await ask('DELETE', `/things/${thing}`)).status).toBe(204)
-      const crl = Buffer.from(await (await fetch(`${platform.url}/certs/crl`)).arrayBuffer())
-      expect((await readCrl(crl)).serials).toContain(json!['Serial'])
+      const crl = async () => Buffer.from(await (await fetch(`${platform.url}/certs/crl`)).arrayBuffer())
+      await expect.poll(async () => (await readCrl(await crl())).serials).toContain(json!['Serial'])
     })
 
-    test.each(['sealed', 'silent', 'strange'] as const)('while it is %s: 503, and nothing is stored or changed', async behaviour => {
-      const { json } = await issue()
+    test.each(['sealed', 'silent', 'strange'] as const)('while it is %s: 503 for a certificate, and nothing is stored', async behaviour => {
       vault.behaves(behaviour)
       expect((await issue({}, impatient)).status).toBe(503)
-      if (behaviour !== 'strange') {
-        for (const [method, path] of [
-          ['DELETE', `/things/${thing}`],
-          ['DELETE', `/certs/${thing}`],
-          ['GET', '/certs/crl'],
-        ] as const)
-          expect([path, (await ask(method, path, undefined, impatient)).status]).toEqual([path, 503])
-      }
+      if (behaviour !== 'strange') expect((await ask('GET', '/certs/crl', undefined, impatient)).status).toBe(503)
       vault.behaves('usual')
-      expect(await total()).toBe(1)
-      expect((await ask('GET', `/certs/${String(json!['Serial'])}`)).json).not.toHaveProperty('revocation_time')
+      expect(await total()).toBe(0)
       for (const one of [platform, impatient]) expect(one.logged()).not.toContain(vault.token)
     })
 
@@ -184,8 +175,8 @@ describe('vault', () => {
     ])('with a role that copies the %s of a CSR the certificate is revoked and not handed out', async (_name, subject, more) => {
       vault.setRole({ usesCsrNames: true })
       const before = vault.valid()
-      const { status } = await issue({ csr: (await makeCsr(subject, undefined, more)).csr })
-      expect([status, vault.valid()]).toEqual([503, before])
+      expect((await issue({ csr: (await makeCsr(subject, undefined, more)).csr })).status).toBe(503)
+      await expect.poll(() => vault.valid()).toEqual(before)
       // The CRL names it.
       expect((await ask('GET', `/serials/${thing}`)).json).toMatchObject({ total: 1, certs: [{ revocation_time: expect.any(String) }] })
       expect(platform.logged()).toContain('not what it was asked for')
@@ -234,7 +225,7 @@ describe('vault', () => {
       await expect(sign()).rejects.toMatchObject({ code: 'unavailable' })
       writeFileSync(tokenFile, 's.renewed\n')
       const { certificate } = await sign()
-      await authority.revoke([new X509Certificate(certificate).serialNumber.toLowerCase()], platform.database)
+      await authority.revoke(new X509Certificate(certificate).serialNumber.toLowerCase())
       writeFileSync(tokenFile, '')
       await expect(sign()).rejects.toMatchObject({ code: 'unavailable' })
       rmSync(tokenFile)

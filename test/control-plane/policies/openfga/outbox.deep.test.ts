@@ -45,7 +45,7 @@ describeWithPostgres('outbox', postgres => {
         policies,
         writes,
         thingKeys: openThingKeys([masterKey]),
-        certificates: { revoking: (_by, _things, work) => work(async () => undefined) },
+        certificates: { revoke: async () => undefined },
       })
       return things.create({ ...itself, user: user.id as UserId }, [{ name: 'made' }])
     }

@@ -3,7 +3,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { openAccessChanges } from '../../../../control-plane/access-changes.ts'
 import { openAuditLog } from '../../../../control-plane/audit/store.ts'
-import type { Certificates } from '../../../../control-plane/certificates/store.ts'
 import { newThingId, newUserId, type ThingId, type UserId } from '../../../../control-plane/ids.ts'
 import { OutsideError } from '../../../../control-plane/outside/requests.ts'
 import { openPolicyAdministration } from '../../../../control-plane/policies/administration.ts'
@@ -87,7 +86,7 @@ describeWithPostgres('queue', postgres => {
         policies: store,
         writes: openWrites({ policies: store, audit: openAuditLog(on, { retentionDays: 1 }), accessChanges }),
       }
-      const certificates = { revoking: (_by, _things, work) => work(async () => undefined) } satisfies Pick<Certificates, 'revoking'>
+      const certificates = { revoke: async () => undefined }
       return { writes: parts.writes, things: openThings({ ...parts, thingKeys: openThingKeys([masterKey]), certificates }) }
     }
 
