@@ -1,4 +1,4 @@
-// Tells an authority elsewhere which of its certificates are revoked.
+// Sends revocations to an authority elsewhere.
 //
 // A certificate is revoked in a transaction, and every check reads that. Its row also says when the authority is to be asked to revoke it. So a
 // revocation is delivered at least once, by any process, however many were killed before. Asking again is no error and the order does not matter: there is
@@ -71,7 +71,7 @@ export function openRevocations({ database, authority, logger }: Parts): Revocat
       isFailing = false
     } catch (error) {
       // The database's fault, so it would be logged every second.
-      if (!isFailing) logger.warn({ reason: factOf(error) }, 'the certificate authority cannot be told of revocations: retrying')
+      if (!isFailing) logger.warn({ reason: factOf(error) }, 'revocations cannot be sent to the certificate authority: retrying')
       isFailing = true
     }
   }

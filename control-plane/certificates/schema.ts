@@ -145,7 +145,7 @@ export const listSchema = {
   ...needsToken,
   operationId: 'listCertificates',
   summary: 'List the certificates of a thing of yours',
-  description: 'In the order of issue, including revoked ones and those that expired within the last week.',
+  description: 'In the order of issue, including revoked ones, and expired ones for a week or longer.',
   params: Type.Object({ thing }),
   querystring: Type.Object(pageQuery),
   response: {

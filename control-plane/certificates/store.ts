@@ -60,9 +60,9 @@ export interface Certificates {
   find(serial: string): Promise<Certificate | undefined>
   /** For each thing, the valid certificate that was issued last; none for a thing without one. */
   current(things: readonly ThingId[]): Promise<Certificate[]>
-  /** Those of a thing in the order of issue, including revoked ones and those that expired within the last week. */
+  /** Those of a thing in the order of issue, including revoked ones, and expired ones for a week or longer. */
   list(thing: ThingId, page: PageRequest): Promise<Page<Certificate>>
-  /** Revokes the valid certificates of a thing, or one of them. `openRevocations` tells an authority elsewhere after the commit. */
+  /** Revokes the valid certificates of a thing, or one of them. `openRevocations` sends that to an authority elsewhere after the commit. */
   revoke(by: Actor, thing: ThingId, serial?: string): Promise<void>
   /** When the last certificate of a thing, or that one, was revoked, RFC 3339; undefined if none is. */
   revokedAt(thing: ThingId, serial?: string): Promise<string | undefined>
@@ -72,7 +72,7 @@ export interface Certificates {
   /** As `Authority.check`; logs the first of several failures. */
   readonly check: (() => Promise<void>) | undefined
   /**
-   * Tells an authority elsewhere of revocations from now on.
+   * Sends revocations to an authority elsewhere from now on.
    *
    * @throws SecretError for files and keys of the options that cannot be read
    */
@@ -274,7 +274,7 @@ function openCheck(check: () => Promise<void>, logger: Logger): () => Promise<vo
       await check()
       isLogged = false
     } catch (error) {
-      if (!isLogged) logger.warn({ reason: factOf(error) }, 'no certificates can be issued or revoked, now or soon')
+      if (!isLogged) logger.warn({ reason: factOf(error) }, 'no certificates can be issued, or revoked at the authority, now or soon')
       isLogged = true
       throw error
     }

@@ -22,7 +22,7 @@ export interface OpenedAuthority {
   readonly upperCrls?: readonly Buffer[]
   /** Stores a certificate like the store of certificates. */
   readonly keep: (thing: ThingId, signed: SignedCertificate) => Promise<void>
-  /** Revokes like that store, and tells the authority. */
+  /** Revokes like that store, and at the authority. */
   readonly revoke: (...serials: readonly string[]) => Promise<void>
 }
 

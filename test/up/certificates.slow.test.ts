@@ -30,7 +30,7 @@ test('a device publishes with a certificate, and without one its key is required
   expect(await platform.stop()).toBe(0)
 })
 
-test('what is revoked while an authority elsewhere hangs gives no access and delays nothing; once the process is killed, the next one tells the authority', async () => {
+test('what is revoked while an authority elsewhere hangs gives no access and delays nothing; once the process is killed, the next one sends it to the authority', async () => {
   const vault = await startVaultStandIn()
   onTestFinished(() => vault.stop())
   await using folder = await startedFolder()

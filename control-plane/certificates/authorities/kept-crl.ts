@@ -9,7 +9,7 @@ import { nextUpdateOf } from './crl.ts'
 const keptMs = 60_000
 
 /**
- * The same authority, asked for its CRL only if an instance has told it of a revocation since; or if the CRL is a minute old, or not valid any more.
+ * The same authority, asked for its CRL only if an instance has sent it a revocation since; or if the CRL is a minute old, or not valid any more.
  *
  * Bytes that are not a CRL are not handed on: servers that load it would refuse every device.
  *

@@ -1,4 +1,4 @@
-// Telling an authority elsewhere of revocations: at least once, whatever fails, and none delays the others.
+// Sending revocations to an authority elsewhere: at least once, whatever fails, and none delays the others.
 
 import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import { openRevocations, type Revocations } from '../../../control-plane/certificates/revocations.ts'
@@ -121,11 +121,24 @@ describeOnDatabases(
           return open()
         },
       ],
-    ])('a process that is killed %s leaves the revocation to the next, which tells it again', async (_name, die) => {
+    ])('a process that is killed %s leaves the revocation to the next, which sends it again', async (_name, die) => {
       const [serial] = await revoked(1)
       const next = await die()
       expect([asked, await pending()]).toEqual([[serial], [serial]])
       await next.deliver()
+      expect([asked, await pending()]).toEqual([[serial, serial], []])
+    })
+
+    test('of two processes that ask at the same time, the one that is refused does not make it due again', async () => {
+      const [serial] = await revoked(1)
+      const refusal = Promise.withResolvers<void>()
+      answer = () => refusal.promise
+      const slower = open().deliver()
+      await expect.poll(() => asked).toEqual([serial])
+      answer = async () => undefined
+      await open().deliver()
+      refusal.reject(new Error('another request revokes it'))
+      await slower
       expect([asked, await pending()]).toEqual([[serial, serial], []])
     })
 

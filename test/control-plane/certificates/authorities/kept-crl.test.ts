@@ -39,7 +39,7 @@ describeOnDatabases(
       } satisfies Partial<Authority>
       return keepingCrl(externalAuthority as unknown as Authority, database())
     }
-    const told = () => database().query('UPDATE control_plane.crl_revision SET revision = revision + 1')
+    const noteSent = () => database().query('UPDATE control_plane.crl_revision SET revision = revision + 1')
     const askedBy = async (authority: Authority): Promise<number> => {
       await authority.crl()
       return asked
@@ -73,10 +73,10 @@ describeOnDatabases(
       expect(await askedBy(authority)).toBe(3)
     })
 
-    test('once any instance has told the authority of a revocation it is asked for again', async () => {
+    test('once any instance has sent a revocation to the authority it is asked for again', async () => {
       const [one, other] = [open(), open()]
       expect([await askedBy(one), await askedBy(one), await askedBy(other), await askedBy(other)]).toEqual([1, 1, 2, 2])
-      await told()
+      await noteSent()
       expect([await askedBy(one), await askedBy(one), await askedBy(other), await askedBy(other)]).toEqual([3, 3, 4, 4])
     })
 
@@ -86,7 +86,7 @@ describeOnDatabases(
       answer = () => promise
       const first = authority.crl()
       await expect.poll(() => asked).toBe(1)
-      await told()
+      await noteSent()
       resolve(await crlUntil(new Date(now + 86_400_000)))
       await first
       expect(await askedBy(authority)).toBe(2)
