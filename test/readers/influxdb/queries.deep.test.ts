@@ -199,7 +199,10 @@ describeWithInflux('hard queries', influx => {
       for (const text of new Set(values.map(String))) {
         const filter = { ...query, payload: [{ path: ['a'], text }] }
         const matching = [...values.keys()].filter(nth => String(values[nth]) === text)
-        expect((await site.reader.read(filter, signal)).map(({ position }) => Number(position & 0xfffn)), text).toEqual(matching)
+        expect(
+          (await site.reader.read(filter, signal)).map(({ position }) => Number(position & 0xfffn)),
+          text,
+        ).toEqual(matching)
         for (const [nth, offset] of matching.entries()) {
           const page = { ...filter, offset: nth, limit: 1 }
           expect(places(await site.reader.read(page, signal)), text).toEqual([`${offset} 0`])
