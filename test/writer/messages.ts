@@ -146,7 +146,9 @@ const refusals: Readonly<Record<StoreName, (number: number) => Kind>> = {
   document: number => refusedDocuments(number, [1, [[1]]]),
 }
 
-function refusedByStore(number: number, _epochSeconds: number, store: StoreName): Kind {
+function refusedByStore(number: number, epochSeconds: number, store: StoreName): Kind {
+  // InfluxDB refuses only what another program has brought about, and to find such a line takes some twenty requests.
+  if (store === 'timeseries' && Math.floor(number / 1000) % 10 !== 0) return documents(number, epochSeconds)
   return refusals[store](number)
 }
 
