@@ -72,6 +72,14 @@ test('a channel whose id is not a UUID is followed by who may read it, and goes 
   expect((await served.get('', stranger, of)).status).toBe(403)
 })
 
+test('a channel in upper case is the same channel', async () => {
+  await using served = await serveLive()
+  const client = await served.open('', owner, channel.toUpperCase())
+  await served.topic.append(0, channel, ['a'])
+  await client.until(1)
+  expect(client.names()).toEqual(['a'])
+})
+
 test('filters are those of a page', async () => {
   await using served = await serveLive()
   const clients = await Promise.all(

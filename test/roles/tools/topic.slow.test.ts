@@ -282,7 +282,9 @@ describeWithKafka('the tools of a topic', kafka => {
     topic = await kafka.createTopic()
     environment = on(topic)
     const pack = (n: string, v: number): Buffer => Buffer.from(JSON.stringify([{ bn: 'room:', n, v }]))
+    const uuid = '7acb5f9e-3c0e-4a57-9d0a-5f9f0a3c1b77'
     await append([
+      outgoing({ channel: uuid, subtopic: '', payload: pack('h', 0) }),
       outgoing({ channel: 'a.b', subtopic: 'x.y', payload: pack('t', 1) }),
       outgoing({ channel: 'a.b', subtopic: 'x.y.z', payload: pack('h', 2) }),
       outgoing({ channel: 'c', subtopic: 'x.w', payload: pack('t', 3) }),
@@ -298,7 +300,8 @@ describeWithKafka('the tools of a topic', kafka => {
         .map(({ payload, record }) => record?.v ?? (JSON.parse(payload!) as { v: number }[])[0]!.v)
         .toSorted((left, right) => left - right)
     }
-    expect(await values('--count', '4')).toEqual([1, 2, 3, 4])
+    expect(await values('--count', '5')).toEqual([0, 1, 2, 3, 4])
+    expect(await values('--count', '1', '--channel', uuid.toUpperCase())).toEqual([0])
     expect(await values('--count', '2', '--channel', 'a.b')).toEqual([1, 2])
     expect(await values('--count', '2', '--subtopic', 'x.*')).toEqual([1, 3])
     expect(await values('--count', '3', '--subtopic', 'x/>')).toEqual([1, 2, 3])
