@@ -52,6 +52,9 @@ test('a format is read by its name, escaped like any text in a query', async () 
 
 test('a channel in upper case is the same channel', async () => {
   expect((await get('?limit=1000', owner, channel.toUpperCase())).text).toBe(records.answer)
+  const exports = await Promise.all([channel, channel.toUpperCase()].map(of => get('?limit=all', owner, of)))
+  expect(exports.map(({ status }) => status)).toEqual([200, 200])
+  expect(exports[1]!.text).toBe(exports[0]!.text)
 })
 
 test('a channel whose id is not a UUID is read by who may, page by page, with the id as it is in the store', async () => {

@@ -34,6 +34,7 @@ test.each<[string, string, Record<string, string>, string]>([
   ['Forwarded, IPv6 without quotes', '10.0.0.1', forwarded('for=2001:db8::17'), '10.0.0.1'],
   ['Forwarded, IPv6 without brackets', '10.0.0.1', forwarded('for="2001:db8::17"'), '10.0.0.1'],
   ['Forwarded, a quote that does not end', '10.0.0.1', forwarded('for="x, for=198.51.100.1'), '10.0.0.1'],
+  ['Forwarded, thousands of blanks', '10.0.0.1', forwarded(`for=198.51.100.1${' '.repeat(15_000)}x`), '10.0.0.1'],
   ['Forwarded, for twice', '10.0.0.1', forwarded('for=198.51.100.1;for=198.51.100.2'), '10.0.0.1'],
   ['Forwarded without for', '10.0.0.1', forwarded('for=198.51.100.1, proto=http'), '10.0.0.1'],
   ['both, agreeing', '10.0.0.1', { ...xff('198.51.100.1'), ...forwarded('for="198.51.100.1:80"') }, '198.51.100.1'],
