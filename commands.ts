@@ -2,13 +2,10 @@
 
 import { readFileSync } from 'node:fs'
 import { Command, Option } from 'commander'
-import { stopWithLauncher } from './bin/launcher.ts'
 import type { ProvisionOptions } from './control-plane/provisioning/options.ts'
 import { exitAfter, tellFailure } from './roles/exit.ts'
 import { type Role, roleOfStore, roles, sources } from './roles/roles.ts'
 import { configPathVariable, rolesOfStores, type StoreName, storeNamesText, storeOf } from './roles/stores/store.ts'
-
-stopWithLauncher()
 
 const { version, description } = JSON.parse(readFileSync(new URL('package.json', import.meta.url), 'utf8')) as Record<string, string>
 

@@ -21,7 +21,7 @@ test('every block prints the output shown below it', async () => {
   const blocks = extractBlocks(markdown, 'tools')
   const folder = join(temporaryFolder(), 'bin')
   mkdirSync(folder)
-  symlinkSync(join(bin, 'sluice.js'), join(folder, 'sluice'))
+  symlinkSync(join(bin, '..', 'sluice'), join(folder, 'sluice'))
   const path = [dirname(process.execPath), process.env['PATH']].join(delimiter)
   const outputs = await runBlocks(blocks, { cwd: folder, environment: { PATH: path } })
   expect(outputs.map(output => output.trimEnd())).toEqual(blocks.map(({ line }) => blockBelow(markdown, line)))

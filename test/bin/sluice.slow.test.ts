@@ -1,4 +1,4 @@
-// The command `sluice`, as the script ./sluice and as bin/sluice.js with old and new Nodes. A stand-in plays an older Node.
+// The script ./sluice, with its own Node and those of a machine, which stand-ins play.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -15,8 +15,6 @@ const nodePackage = readdirSync(join(root, 'node_modules')).find(
 )!
 
 const main = `
-import { stopWithLauncher } from './bin/launcher.ts'
-stopWithLauncher()
 const [, , first = '0', ...rest] = process.argv
 if (first === 'wait') {
   process.on('SIGTERM', () => {
@@ -27,7 +25,6 @@ if (first === 'wait') {
 }
 console.log(JSON.stringify([first, ...rest]))
 if (first === 'pid') console.log(process.pid)
-if (first === 'environment') console.log(Object.keys(process.env).filter(name => name.startsWith('SLUICE') && name !== 'SLUICE_CACHE'))
 if (first === 'die') process.kill(process.pid, 'SIGKILL')
 process.exitCode = Number(first) || 0
 `
@@ -41,10 +38,9 @@ interface Shape {
 function newProject({ installed = true, ownNode = true }: Shape = {}): string {
   const folder = join(temporaryFolder(), 'a project')
   mkdirSync(join(folder, 'bin'), { recursive: true })
-  for (const file of ['sluice', 'bin/sluice.js', 'bin/launcher.ts']) cpSync(join(root, file), join(folder, file))
+  cpSync(join(root, 'sluice'), join(folder, 'sluice'))
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
   writeFileSync(join(folder, 'main.ts'), main)
-  writeFileSync(join(folder, 'older.cjs'), "Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.1.0' } })")
   if (!installed) return folder
   const binaries = join(folder, 'node_modules', nodePackage, 'bin')
   mkdirSync(binaries, { recursive: true })
@@ -53,15 +49,8 @@ function newProject({ installed = true, ownNode = true }: Shape = {}): string {
   return folder
 }
 
-type Launcher = './sluice' | 'new' | 'old'
-const launchers: readonly Launcher[] = ['./sluice', 'new', 'old']
-
-/** Starts `./sluice`, or bin/sluice.js with a Node that is new enough or too old. */
-function start(project: string, launcher: Launcher, flags: string[], environment: NodeJS.ProcessEnv = process.env) {
-  const script = join(project, 'bin', 'sluice.js')
-  const before = launcher === 'old' ? ['--require', join(project, 'older.cjs')] : []
-  const [command, ...words] = launcher === './sluice' ? [join(project, 'sluice')] : [process.execPath, ...before, script]
-  return run(command, [...words, ...flags], { env: environment })
+function start(project: string, flags: string[], environment: NodeJS.ProcessEnv = process.env) {
+  return run(join(project, 'sluice'), flags, { env: environment })
 }
 
 function run(command: string, words: string[], options: { env?: NodeJS.ProcessEnv; cwd?: string } = {}) {
@@ -72,27 +61,27 @@ function run(command: string, words: string[], options: { env?: NodeJS.ProcessEn
   return { child, ended }
 }
 
-test.each(launchers)('started as %s the arguments and the exit code are passed on', async launcher => {
+test('the arguments and the exit code are passed on', async () => {
   const project = newProject()
-  expect(await start(project, launcher, ['7', '--port', 'a  b', '*', '']).ended).toEqual({
+  expect(await start(project, ['7', '--port', 'a  b', '*', '']).ended).toEqual({
     ended: 7,
     output: '["7","--port","a  b","*",""]\n',
   })
 })
 
-test.each(launchers)('started as %s SIGTERM reaches the process, which ends by itself', async launcher => {
-  const { child, ended } = start(newProject(), launcher, ['wait'])
+test('SIGTERM reaches the process, which ends by itself', async () => {
+  const { child, ended } = start(newProject(), ['wait'])
   await once(child.stdout, 'data')
   child.kill('SIGTERM')
   expect(await ended).toEqual({ ended: 0, output: '["wait"]\ndrained\n' })
 })
 
-test.each(launchers)('started as %s an end by a signal is passed on', async launcher => {
-  expect((await start(newProject(), launcher, ['die']).ended).ended).toBe('SIGKILL')
+test('an end by a signal is passed on', async () => {
+  expect((await start(newProject(), ['die']).ended).ended).toBe('SIGKILL')
 })
 
 test('./sluice becomes the process that it starts', async () => {
-  const { child, ended } = start(newProject(), './sluice', ['pid'])
+  const { child, ended } = start(newProject(), ['pid'])
   expect((await ended).output).toBe(`["pid"]\n${child.pid}\n`)
 })
 
@@ -114,7 +103,7 @@ test('./sluice works from any folder, by a relative path, and through symbolic l
 test("./sluice uses the project's own Node if there is one", async () => {
   const [project, folder] = [newProject(), temporaryFolder()]
   writeFileSync(join(folder, 'node'), '#!/bin/sh\necho was run >&2\n', { mode: 0o755 })
-  expect((await start(project, './sluice', ['0'], { PATH: `${folder}:/usr/bin:/bin` }).ended).output).toBe('["0"]\n')
+  expect((await start(project, ['0'], { PATH: `${folder}:/usr/bin:/bin` }).ended).output).toBe('["0"]\n')
 })
 
 test.each([
@@ -127,43 +116,16 @@ test.each([
   writeFileSync(join(folder, 'node'), `#!/bin/sh\n[ "$1" = --version ] && echo ${version} || echo "ran $(basename "$1")"\n`, {
     mode: 0o755,
   })
-  expect((await start(project, './sluice', ['0'], { PATH: `${folder}:/usr/bin:/bin` }).ended).output).toContain(said)
-})
-
-test('a process whose launcher is killed stops as on SIGTERM', async () => {
-  const { child, ended } = start(newProject(), 'old', ['wait'])
-  await once(child.stdout, 'data')
-  child.kill('SIGKILL')
-  // Standard output closes when the started process ends.
-  expect(await ended).toEqual({ ended: 'SIGKILL', output: '["wait"]\ndrained\n' })
-})
-
-test("the launcher's messages to the process that it starts are not passed on", async () => {
-  expect((await start(newProject(), 'old', ['environment']).ended).output).toBe('["environment"]\n[]\n')
-})
-
-test('a process looks for a launcher only if one started it', async () => {
-  const project = newProject()
-  expect((await run(process.execPath, [join(project, 'main.ts'), '0']).ended).ended).toBe(0)
-  const foreign = await run(process.execPath, [join(project, 'main.ts'), '0'], { env: { SLUICE_LAUNCHER: '1' } }).ended
-  expect(foreign).toEqual({
-    ended: 1,
-    output: 'the launcher of this process (SLUICE_LAUNCHER=1) is gone: start sluice again, without that variable\n',
-  })
+  expect((await start(project, ['0'], { PATH: `${folder}:/usr/bin:/bin` }).ended).output).toContain(said)
 })
 
 test('before the first install, and without a Node that is new enough, it says what to do', async () => {
   const fresh = realpathSync(newProject({ installed: false }))
-  expect(await start(fresh, 'new', []).ended).toEqual({ ended: 1, output: `sluice is not installed yet: run npm start in ${fresh}/\n` })
-  expect(await start(fresh, './sluice', []).ended).toEqual({ ended: 1, output: `sluice is not installed yet: run npm start in ${fresh}\n` })
+  expect(await start(fresh, []).ended).toEqual({ ended: 1, output: `sluice is not installed yet: run npm start in ${fresh}\n` })
   const bare = realpathSync(newProject({ ownNode: false }))
-  expect(await start(bare, 'old', []).ended).toEqual({
-    ended: 1,
-    output: `sluice needs Node 24 and this is 20.1.0: run npm start in ${bare}/, which brings it along, or install it\n`,
-  })
   const commands = temporaryFolder()
   symlinkSync('/usr/bin/uname', join(commands, 'uname'))
-  expect(await start(bare, './sluice', [], { PATH: commands }).ended).toEqual({
+  expect(await start(bare, [], { PATH: commands }).ended).toEqual({
     ended: 1,
     output: `sluice needs Node 24 and this is a machine without Node: run npm start in ${bare}, which brings it along, or install it\n`,
   })
@@ -200,7 +162,7 @@ new Worker(${JSON.stringify(inThread)}, { eval: true }).once('message', threadAn
   const { NODE_COMPILE_CACHE: _given, ...environment } = process.env
   const caches = given.blocksUser ? blocked(folder) : join(folder, 'caches')
   const cache = given.NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE: given.NODE_COMPILE_CACHE(folder) }
-  const { ended, output } = await start(folder, './sluice', [], { ...environment, XDG_CACHE_HOME: caches, ...cache }).ended
+  const { ended, output } = await start(folder, [], { ...environment, XDG_CACHE_HOME: caches, ...cache }).ended
   expect(ended).toBe(0)
   const expected = cacheIn(folder)
   const found = JSON.parse(output) as string[]
