@@ -6,9 +6,8 @@
 
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readFileSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, realpathSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 
 const nodeMajorMin = 20
@@ -105,12 +104,14 @@ async function runNpm(root, flags) {
   let output = ''
   for (const stream of [child.stdout, child.stderr]) stream.on('data', chunk => (output += chunk))
   const forward = signal => child.kill(signal)
-  process.once('SIGINT', forward).once('SIGTERM', forward)
+  // Ends of a terminal too: npm ends, and the lock is removed.
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP']
+  for (const signal of signals) process.on(signal, forward)
   const code = await new Promise((resolve, reject) => {
     child.on('error', error => reject(new InstallError(`npm cannot be run (${error.code}): install Node with npm, and try again`)))
     child.on('close', (code, signal) => resolve(signal ?? code))
   })
-  process.off('SIGINT', forward).off('SIGTERM', forward)
+  for (const signal of signals) process.off(signal, forward)
   if (code !== 0)
     throw new InstallError(`npm ci ended with ${code}: ${advice(output)}\n\n${output.trim().split('\n').slice(-30).join('\n')}`)
 }
@@ -126,72 +127,22 @@ function advice(output) {
   return 'what npm said stands below; mend it, and try again'
 }
 
-/**
- * Runs `work` while no other process does: a folder is made by one only. One whose process is gone is taken over.
- * It lies beside node_modules, since npm empties that.
- */
+/** Runs `work` while no other process does: a folder is made by one only. It lies beside node_modules, since npm empties that. */
 async function withLock(root, work) {
   const folder = join(root, '.install-lock')
-  const holderFile = join(folder, 'pid')
-  let said = false
-  for (;;) {
-    try {
-      mkdirSync(folder)
-      break
-    } catch (error) {
-      if (error.code !== 'EEXIST')
-        throw new InstallError(`${folder} cannot be made (${error.code}): make ${root} writable for this user, and try again`)
-    }
-    const stale = staleHolder(folder, holderFile)
-    if (stale !== undefined) {
-      takeAway(folder, stale)
-      continue
-    }
-    if (!said) console.error('sluice: another process is installing; waiting for it')
-    said = true
-    await sleep(200)
+  try {
+    mkdirSync(folder)
+  } catch (error) {
+    throw new InstallError(
+      error.code === 'EEXIST'
+        ? `another process is installing: try again when it is done. If none is, one was killed: delete ${folder}`
+        : `${folder} cannot be made (${error.code}): make ${root} writable for this user, and try again`,
+    )
   }
-  writeFileSync(holderFile, String(process.pid))
-  const release = () => rmSync(folder, { recursive: true, force: true })
-  process.once('exit', release)
   try {
     return await work()
   } finally {
-    process.off('exit', release)
-    release()
-  }
-}
-
-/** Who made the folder and is gone, as its text; undefined while the holder lives, or may still be writing its id. */
-function staleHolder(folder, holderFile) {
-  const holder = holderOf(holderFile)
-  try {
-    if (Number(holder) > 0) process.kill(Number(holder), 0)
-    // The holder writes its id right after making the folder: without one for long, it died in between.
-    else if (Date.now() - statSync(folder).mtimeMs > 5000) return holder
-    return undefined
-  } catch (error) {
-    return error.code === 'ESRCH' ? holder : undefined
-  }
-}
-
-function holderOf(holderFile) {
-  try {
-    return readFileSync(holderFile, 'utf8')
-  } catch {
-    return ''
-  }
-}
-
-/** Moved before it is removed: of two that found it stale, one moves it, and whoever moved a newer one instead puts that back. */
-function takeAway(folder, stale) {
-  const aside = `${folder}.${process.pid}`
-  try {
-    renameSync(folder, aside)
-    if (holderOf(join(aside, 'pid')) === stale) rmSync(aside, { recursive: true, force: true })
-    else renameSync(aside, folder)
-  } catch (error) {
-    if (error.code !== 'ENOENT') throw error
+    rmSync(folder, { recursive: true, force: true })
   }
 }
 
@@ -215,8 +166,6 @@ function checkNode(root) {
 async function install(root, kind) {
   if (isInstalled(root, kind)) return
   await withLock(root, async () => {
-    // Another process may have installed while this one waited.
-    if (isInstalled(root, kind)) return
     const startedMs = Date.now()
     process.stderr.write(`sluice: installing ${settings[kind].purpose} … `)
     try {

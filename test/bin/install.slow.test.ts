@@ -1,6 +1,6 @@
 // Installs missing packages, with a stand-in for npm that records its calls.
 
-import { spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -46,11 +46,10 @@ writeFileSync('node_modules/.package-lock.json', JSON.stringify({ packages }))
 
 interface Project {
   readonly root: string
-  /** @param onOutput called with everything printed so far */
   run(
     kind: string,
     environment?: Record<string, string>,
-    onOutput?: (output: string) => void,
+    onStart?: (child: ChildProcess) => void,
   ): Promise<{ code: number | null; output: string }>
   calls(): { flags: string[]; environment: Record<string, string> }[]
 }
@@ -65,17 +64,13 @@ function newProject(): Project {
   writeFileSync(join(root, 'npm-cli.js'), npm)
   return {
     root,
-    run(kind, environment = {}, onOutput = () => undefined) {
+    run(kind, environment = {}, onStart = () => undefined) {
       const child = spawn(process.execPath, [join(root, 'bin', 'install.js'), kind], {
         env: { PATH: process.env['PATH'], npm_execpath: join(root, 'npm-cli.js'), npm_node_execpath: process.execPath, ...environment },
       })
+      onStart(child)
       let output = ''
-      for (const stream of [child.stdout, child.stderr]) {
-        stream.on('data', (chunk: Buffer) => {
-          output += chunk.toString()
-          onOutput(output)
-        })
-      }
+      for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()))
       return new Promise((resolve, reject) => child.on('error', reject).on('close', code => resolve({ code, output })))
     },
     calls() {
@@ -183,30 +178,32 @@ test('an install runs no package’s scripts, because its Node is checked later'
   expect(environment).not.toHaveProperty('npm_config_ignore_scripts')
 })
 
-test('two concurrent processes install once', async () => {
+test('a second process does not install while one does, and says so', async () => {
   const project = newProject()
   const held = join(project.root, 'held')
   writeFileSync(held, '')
-  // The first one installs at least until the second one waits.
-  const release = (output: string): void => {
-    if (output.includes('another process is installing; waiting for it')) rmSync(held, { force: true })
-  }
-  const both = await Promise.all(['development', 'production'].map(kind => project.run(kind, {}, release)))
-  expect(both.map(({ code }) => code)).toEqual([0, 0])
-  expect(both.map(({ output }) => output).join('')).toContain('another process is installing; waiting for it')
-  const kinds = project.calls().map(({ flags }) => flags[1])
-  expect([['--include=dev'], ['--omit=dev', '--include=dev']]).toContainEqual(kinds)
-  expect(existsSync(join(project.root, '.install-lock'))).toBe(false)
+  const first = project.run('development')
+  await expect.poll(() => project.calls()).toHaveLength(1)
+  const folder = join(project.root, '.install-lock')
+  expect(await project.run('production')).toEqual({
+    code: 1,
+    output: `sluice: another process is installing: try again when it is done. If none is, one was killed: delete ${folder}\n`,
+  })
+  rmSync(held)
+  expect((await first).code).toBe(0)
+  expect(await project.run('production')).toEqual({ code: 0, output: '' })
+  expect([project.calls().length, existsSync(folder)]).toEqual([1, false])
 })
 
-test('the lock of a process that is gone is taken over', async () => {
+test.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)('an install that %s ends leaves no lock', async signal => {
   const project = newProject()
-  mkdirSync(join(project.root, '.install-lock'))
-  const gone = spawn(process.execPath, ['-e', ''])
-  await new Promise(resolve => gone.on('close', resolve))
-  writeFileSync(join(project.root, '.install-lock', 'pid'), String(gone.pid))
-  expect((await project.run('production')).code).toBe(0)
-  expect(project.calls()).toHaveLength(1)
+  writeFileSync(join(project.root, 'held'), '')
+  let child: ChildProcess
+  const ended = project.run('production', {}, started => (child = started))
+  await expect.poll(() => project.calls()).toHaveLength(1)
+  child!.kill(signal)
+  expect((await ended).output).toContain(`npm ci ended with ${signal}`)
+  expect(existsSync(join(project.root, '.install-lock'))).toBe(false)
 })
 
 test.each([

@@ -33,7 +33,7 @@ export async function readProject(): Promise<SourceFile[]> {
 async function pathsBelow(folder: string): Promise<string[]> {
   const entries = await readdir(join(root, folder), { withFileTypes: true })
   const paths = entries
-    .filter(({ name }) => !foreign.has(name) && !name.startsWith('.install-lock'))
+    .filter(({ name }) => !foreign.has(name) && name !== '.install-lock')
     .map(async entry => {
       const path = folder === '' ? entry.name : `${folder}/${entry.name}`
       return entry.isDirectory() ? pathsBelow(path) : entry.isFile() ? [path] : []
