@@ -158,9 +158,6 @@ export interface Source {
    */
   chunks(signal: AbortSignal, onStart?: OnStart, onShare?: OnShare): AsyncIterable<RawChunk>
 
-  /** The first offset that the partition still has, and the offset of its next message. */
-  bounds(at: LogPartition): Promise<{ start: number; end: number }>
-
   /**
    * The present ends of the partitions of the worker's share, by one request to each broker; without those whose broker does not answer, and empty
    * before there is a share.

@@ -49,7 +49,6 @@ async function walkFramed(set: Buffer): Promise<void> {
     async *chunks() {
       yield* chunksOf(set, fetched)
     },
-    bounds: unasked,
     ends: unasked,
     commit: unasked,
     close: unasked,

@@ -72,7 +72,6 @@ try {
   const done = Promise.withResolvers<void>()
   const counted: typeof source = {
     chunks: (...of) => source.chunks(...of),
-    bounds: at => source.bounds(at),
     ends: () => source.ends(),
     async commit(positions) {
       await source.commit(positions)

@@ -2,7 +2,7 @@
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Positions } from '../../sinks/sink.ts'
-import { type LogPartition, partitionName } from '../../transformers/log-partition.ts'
+import type { LogPartition } from '../../transformers/log-partition.ts'
 import type { OnStart, RawChunk, Source, StartAt } from '../source.ts'
 import { SystemicError } from '../systemic-error.ts'
 import { startOffset } from '../writer/start-offset.ts'
@@ -101,11 +101,6 @@ export function openEmbeddedSource(options: EmbeddedSourceOptions): Source {
         // A long catch-up never waits for I/O, so this lets HTTP in the same process run after each chunk.
         await nextTurn()
       }
-    },
-
-    async bounds(at) {
-      if (at !== only) throw new RangeError(`the log ${log.name} has only the partition ${partition}, not ${partitionName(at)}`)
-      return { start: file.start, end: file.end }
     },
 
     ends: async () => new Map([[only, file.end]]),

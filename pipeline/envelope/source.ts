@@ -13,7 +13,6 @@ export function laidOutSource(source: Source, laidOut: readonly LaidOut[]): Sour
       for await (const chunk of source.chunks(signal, onStart, onShare))
         yield laidOutChunk(chunk, cursor => openLaidOutCursor(cursor, laidOut[logOf(chunk.at)]!))
     },
-    bounds: at => source.bounds(at),
     ends: () => source.ends(),
     commit: positions => source.commit(positions),
     close: () => source.close(),

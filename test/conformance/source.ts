@@ -227,15 +227,6 @@ export function sourceConformance(name: string, open: () => Promise<SourceUnderT
         await expect(take(source, 1)).rejects.toBe(away)
       }))
 
-    test('bounds are the first existing offset and the next one', () =>
-      withLog(async under => {
-        await under.append(five.map(message))
-        const source = under.open()
-        expect(await source.bounds(logPartition(0, partition))).toEqual({ start: 0, end: 5 })
-        await under.deleteBelow(2)
-        expect(await source.bounds(logPartition(0, partition))).toEqual({ start: 2, end: 5 })
-      }))
-
     test('a source reports the end of the log when a share begins and on request, also beyond what was read', () =>
       withLog(async under => {
         await under.append(five.map(message))

@@ -73,9 +73,6 @@ export function openFakeSource(log: FakeLog, settings: SourceSettings = {}): Fak
         yield chunk
       }
     },
-    async bounds() {
-      return { start: log.start, end: end() }
-    },
     ends: async () => positionsOf({ [partition]: end() }),
     async commit(positions) {
       const offset = positions.get(at)

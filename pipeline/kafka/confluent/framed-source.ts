@@ -27,7 +27,6 @@ export function withConfluentFraming(source: Source, schemas: Schemas): Source {
         if (framed !== undefined) yield framed
       }
     },
-    bounds: at => source.bounds(at),
     ends: () => source.ends(),
     commit: positions => source.commit(positions),
     close: () => source.close(),

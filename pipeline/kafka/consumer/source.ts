@@ -213,10 +213,6 @@ export function openConsumer(options: ConsumerSettings): Source {
       }
     },
 
-    async bounds(at) {
-      return (await topics.bounds([at])).get(at)!
-    },
-
     ends: async () => (working === undefined ? new Map() : await topics.ends(working.partitions)),
 
     async commit(positions: Positions) {

@@ -5,7 +5,6 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type EmbeddedLog } from '../../../pipeline/embedded-log/log.ts'
 import { openEmbeddedSource } from '../../../pipeline/embedded-log/source.ts'
 import type { Source } from '../../../pipeline/source.ts'
-import { logPartition } from '../../../transformers/log-partition.ts'
 import { outgoing } from '../message.ts'
 import { positionsOf } from '../positions.ts'
 import { makeFolder, openLogIn, readAll } from './folder.ts'
@@ -90,7 +89,7 @@ test('after everything was deleted and the log was reopened, offsets continue', 
   expect(await log.deleteExpired()).toBe(10)
   await log.close()
   log = openLogIn(folder.path, { clock: () => nowMs })
-  expect(await consumer('relational').bounds(logPartition(0, 0))).toEqual({ start: 10, end: 10 })
+  expect(await consumer('relational').ends()).toEqual(positionsOf({ 0: 10 }))
   expect(await log.append([outgoing()])).toEqual([{ partition: 0, offset: 10 }])
 })
 
