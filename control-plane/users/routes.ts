@@ -59,11 +59,10 @@ export function userRoutes(
     const isAdministrator = caller !== undefined && (await authorization.isAdministrator(caller))
     if (caller !== undefined && !isAdministrator && !(await mayRegister(caller))) throw new HttpError('forbidden')
     const address = clientAddressOf(request)
-    if (!isAdministrator) await registrations.demand(address)
     const requester = { account: normaliseEmail(request.body.email), address: networkOf(address) }
     const role = !isAdministrator && boundSelfRegistered() ? 'bounded' : 'user'
     const user = await passwordQueue.run(requester, async () => {
-      // Again, because others of the network may have registered while this one waited.
+      // Not before it waited: others of its network may have registered meanwhile.
       if (!isAdministrator) await registrations.demand(address)
       const registered = await users.register(actorOf(request), request.body, role)
       if (!isAdministrator) await registrations.note(address)
