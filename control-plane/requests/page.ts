@@ -82,28 +82,22 @@ export function searcherOf(user: UserId, { raw }: { readonly raw: ServerResponse
 
 /** Bounded because a search occupies one of few connections. */
 const boundedMsMax = 3_000
-/** Those that wait, too: each looks four times a second whether it has its turn. */
-const searchesMax = 256
+const waitingMax = 256
 
-interface SearchSlots {
-  readonly asked: FairSlots
-  readonly running: FairSlots
-}
+const searchesOfDatabases = new WeakMap<Database, FairSlots>()
 
-const slotsOfDatabases = new WeakMap<Database, SearchSlots>()
-
-/** A quarter of the connections search, so that the others answer what is quick: access checks of other roles among it. Embedded, one search at a time. */
-function searchSlots(database: Database): SearchSlots {
-  let slots = slotsOfDatabases.get(database)
-  if (slots === undefined) {
-    const atOnce = Math.max(1, Math.floor(database.connectionsMax / 4))
-    slots = {
-      asked: openFairSlots({ max: searchesMax, what: 'searches' }),
-      running: openFairSlots({ max: atOnce, what: 'searches that run at once' }),
-    }
-    slotsOfDatabases.set(database, slots)
+/**
+ * A quarter of the connections search, so that the others answer what is quick: access checks of other roles among it. Embedded, one search at a time.
+ * A server works on for a client that is gone: who asks and hangs up would else have new connections opened as quickly as they can.
+ */
+function searchesOf(database: Database): FairSlots {
+  let searches = searchesOfDatabases.get(database)
+  if (searches === undefined) {
+    const max = Math.max(1, Math.floor(database.connectionsMax / 4))
+    searches = openFairSlots({ max, what: 'searches that run at once', waitingMax, finishes: database.kind === 'server' })
+    searchesOfDatabases.set(database, searches)
   }
-  return slots
+  return searches
 }
 
 /**
@@ -113,35 +107,16 @@ function searchSlots(database: Database): SearchSlots {
  * @param advice what the caller can do if it takes too long
  * @throws HttpError `query_too_large` if a server takes longer than 3 s; `too_many_requests` and `unavailable` if others search too
  */
-export async function boundedRows<Row extends SqlRow>(
+export function boundedRows<Row extends SqlRow>(
   database: Database,
   { user, signal }: Searcher,
   advice: string,
   sql: string,
   values: readonly SqlValue[],
 ): Promise<Row[]> {
-  const { asked, running } = searchSlots(database)
-  const displaced = new AbortController()
-  const release = asked.take(user, reason => displaced.abort(reason))
-  const over = AbortSignal.any([signal, displaced.signal])
-  const waiting = new AbortController()
-  const leave = (): void => waiting.abort(over.reason)
-  over.addEventListener('abort', leave)
-  try {
-    over.throwIfAborted()
-    return await running.run(user, waiting.signal, async turn => {
-      over.throwIfAborted()
-      turn.throwIfAborted()
-      if (database.kind === 'embedded') return embeddedRows<Row>(database, turn, sql, values)
-      // Without the client it runs to its end, and keeps its turn: who asks and hangs up would else have new connections opened as quickly as they can,
-      // while the server still works for those that were dropped.
-      over.removeEventListener('abort', leave)
-      return serverRows<Row>(database, turn, advice, sql, values)
-    })
-  } finally {
-    over.removeEventListener('abort', leave)
-    release()
-  }
+  return searchesOf(database).run(user, signal, turn =>
+    database.kind === 'embedded' ? embeddedRows<Row>(database, turn, sql, values) : serverRows<Row>(database, turn, advice, sql, values),
+  )
 }
 
 /** A statement that waits leaves the queue when its turn ends. One that runs would be waited for anyway, so its rows are used. */

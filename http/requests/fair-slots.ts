@@ -30,7 +30,8 @@ export interface FairSlots {
    * Runs short work when its turn comes.
    *
    * @param work its signal aborts with `signal`, and when another account gets the slot; then it runs again
-   * @throws the signal's reason; HttpError `unavailable` if no slot was free in time; what the work throws
+   * @throws the signal's reason; HttpError `unavailable` if no slot was free in time; `too_many_requests` for an account with a quarter of what may wait,
+   *   and, if too much waits, for the latest of the account with the most; what the work throws
    */
   run<Result>(name: string, signal: AbortSignal, work: (signal: AbortSignal) => Promise<Result>): Promise<Result>
 }
@@ -39,6 +40,10 @@ export interface FairSlots {
 export interface FairSlotsParts {
   readonly max: number
   readonly what: string
+  /** How many turns may wait, since each looks four times a second whether it is next; without it as many as ask. */
+  readonly waitingMax?: number
+  /** Once a turn has begun, its work goes on when its signal aborts: for work that nothing can stop. */
+  readonly finishes?: boolean
 }
 
 interface Account {
@@ -85,7 +90,7 @@ const accountsMax = 1_000
 const nothing = (): void => undefined
 
 /** Starts with all slots free. */
-export function openFairSlots({ max, what }: FairSlotsParts): FairSlots {
+export function openFairSlots({ max, what, waitingMax = Number.POSITIVE_INFINITY, finishes = false }: FairSlotsParts): FairSlots {
   const accounts = new Map<string, Account>()
   /** In the order of arrival. */
   const waiting = new Set<Slot>()
@@ -209,6 +214,21 @@ export function openFairSlots({ max, what }: FairSlotsParts): FairSlots {
     return true
   }
 
+  /** Where too much waits, the latest turn of the account with the most makes room, if that has more than this one. */
+  function makeRoom({ slots }: Account): void {
+    if (slots.size >= waitingMax * share) {
+      const detail = `your account has ${slots.size} ${what} or wait, and no account gets more than a quarter of all: wait for some of them`
+      throw new HttpError('too_many_requests', detail)
+    }
+    if (waiting.size < waitingMax) return
+    let latest: Slot | undefined
+    for (const slot of waiting) {
+      const { size } = slot.account.slots
+      if (size > slots.size && size >= (latest?.account.slots.size ?? 0)) latest = slot
+    }
+    if (!displace(latest)) throw limitReached()
+  }
+
   const limitReached = (): HttpError => new HttpError('unavailable', `the limit of ${max} ${what} is reached: retry later`)
 
   const fairSlots: FairSlots = {
@@ -250,18 +270,20 @@ export function openFairSlots({ max, what }: FairSlotsParts): FairSlots {
       for (;;) {
         signal.throwIfAborted()
         const over = new AbortController()
-        const unfollow = followAbort(signal, over)
         let isDisplaced = false
         const displaced = (reason: HttpError): void => {
-          isDisplaced = true
+          isDisplaced = slot.admit === undefined
           over.abort(reason)
         }
         const account = accountOf(name)
         const slot: Slot = { account, isShort: true, displaced, admit: undefined, enteredMs: 0 }
+        if (!isFreeFor(slot)) makeRoom(account)
         account.slots.add(slot)
+        const unfollow = followAbort(signal, over)
         try {
           if (isFreeFor(slot)) enter(slot)
           else await turnOf(slot, over, deadlineMs)
+          if (finishes) unfollow()
           return await work(over.signal)
         } catch (error) {
           if (!isDisplaced) throw error

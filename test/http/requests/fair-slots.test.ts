@@ -331,3 +331,23 @@ test('work whose caller leaves gives back its place in the queue, and its slot',
   await expect(running).rejects.toThrow('a left')
   expect(await last).toBe('c')
 })
+
+test('where too much work waits, the latest of the account with the most makes room, and no account has more than a quarter', async () => {
+  const slots = openFairSlots({ max: 1, what: 'seats', waitingMax: 8 })
+  const leaving = new AbortController()
+  const ask = (name: string): Promise<string> =>
+    slots.run(name, leaving.signal, untilAborted).catch(({ code }: { code?: string }) => `${name} ${code}`)
+  const asked = ['x', 'a', 'a', 'b', 'b', 'c', 'c', 'd', 'd'].map(ask)
+  expect([await ask('a'), await ask('b')]).toEqual(['a too_many_requests', 'b too_many_requests'])
+  const late = ask('e')
+  expect(await asked.at(-1)).toBe('d too_many_requests')
+  // It has as many as others now.
+  expect(await Promise.race([...asked.slice(0, -1), late, 'wait'])).toBe('wait')
+  leaving.abort({ code: 'left' })
+  expect(await Promise.all([...asked, late])).toEqual([
+    'x left',
+    ...['a', 'a', 'b', 'b', 'c', 'c', 'd'].map(name => `${name} left`),
+    'd too_many_requests',
+    'e left',
+  ])
+})
