@@ -52,6 +52,8 @@ const ended = async (child: ChildProcessWithoutNullStreams): Promise<Ended> => {
   const code = await new Promise<number | null>(resolve => child.on('close', resolve))
   return { code, output: Buffer.from(output), errors }
 }
+/** A broker's first group may find its coordinator loading; then tail says so, and goes on. */
+const withoutLoading = (errors: string): string => errors.replaceAll(/^the topic .* cannot be read \(.*coordinator.*; retrying\n/gm, '')
 const start = (words: readonly string[], environment: Record<string, string>): ChildProcessWithoutNullStreams =>
   spawn(process.execPath, [main, ...words], { env: { ...process.env, ...environment } })
 
@@ -65,7 +67,7 @@ describeWithKafka('the tools of a topic', kafka => {
 
   async function said(words: readonly string[], input?: string | Uint8Array): Promise<string> {
     const { code, output, errors } = await run(words, input)
-    expect({ code, errors }).toEqual({ code: 0, errors: '' })
+    expect({ code, errors: withoutLoading(errors) }).toEqual({ code: 0, errors: '' })
     return output.toString()
   }
 
@@ -223,7 +225,7 @@ describeWithKafka('the tools of a topic', kafka => {
       outgoing({ channel: 'c2', subtopic: '', publisher: '', payload: Buffer.from('two') }),
     ])
     const { code, output, errors } = await result
-    expect({ code, errors }).toEqual({ code: 0, errors: '' })
+    expect({ code, errors: withoutLoading(errors) }).toEqual({ code: 0, errors: '' })
     expect(output.toString().trim().split('\n').sort()).toEqual([
       '2023-11-14T22:13:20.000000000Z  c1  room.temperature  t1  one\\u001b[2J',
       '2023-11-14T22:13:20.000000000Z  c2  -  -  two',
