@@ -16,8 +16,6 @@ export interface AutomaticKind {
   readonly subject: string
   readonly from: string
   readonly entity: string
-  /** When the entities that the policies name were created: compared with `before`. */
-  readonly createdAt: string
   /** The table whose rows the policies belong to: locked, so that a deletion of a row also finds its policies. */
   readonly locked: string
 }
@@ -35,7 +33,6 @@ export const automaticKinds: readonly AutomaticKind[] = [
     subject: 'users.id::text',
     from: 'control_plane.users',
     entity: 'users.id',
-    createdAt: 'users.created_at',
     locked: 'users',
   },
   {
@@ -47,7 +44,6 @@ export const automaticKinds: readonly AutomaticKind[] = [
     subject: 'things.owner::text',
     from: 'control_plane.things',
     entity: 'things.id',
-    createdAt: 'things.created_at',
     locked: 'things',
   },
   {
@@ -59,7 +55,6 @@ export const automaticKinds: readonly AutomaticKind[] = [
     subject: 'groups.owner::text',
     from: 'control_plane.groups',
     entity: 'groups.id',
-    createdAt: 'groups.created_at',
     locked: 'groups',
   },
   {
@@ -69,19 +64,14 @@ export const automaticKinds: readonly AutomaticKind[] = [
     object: 'group_things.thing::text',
     relations: rights,
     subject: `group_things.group_id || '#member'`,
-    from: 'control_plane.group_things JOIN control_plane.groups ON groups.id = group_things.group_id',
+    from: 'control_plane.group_things',
     entity: 'group_things.thing',
-    createdAt: 'groups.created_at',
     locked: 'group_things',
   },
 ]
 
-/** RFC 3339; undefined for any time. */
-export type Before = string | undefined
-
-export async function countEntities(queries: Queries, { entities }: AutomaticKind, before: Before): Promise<number> {
-  const sql = `SELECT count(*) AS entities FROM control_plane.${entities} WHERE ($1::timestamptz IS NULL OR created_at < $1)`
-  const [row] = await queries.query<{ entities: bigint }>(sql, [before ?? null])
+export async function countEntities(queries: Queries, { entities }: AutomaticKind): Promise<number> {
+  const [row] = await queries.query<{ entities: bigint }>(`SELECT count(*) AS entities FROM control_plane.${entities}`)
   return Number(row!.entities)
 }
 
@@ -89,17 +79,16 @@ export async function countEntities(queries: Queries, { entities }: AutomaticKin
 export async function nextEntities(
   queries: Queries,
   { entities }: AutomaticKind,
-  { before, after, limit }: { readonly before: Before; readonly after: string | undefined; readonly limit: number },
+  { after, limit }: { readonly after: string | undefined; readonly limit: number },
 ): Promise<string[]> {
   const sql = `
     SELECT id FROM control_plane.${entities}
-    WHERE ($1::uuid IS NULL OR id > $1) AND ($2::timestamptz IS NULL OR created_at < $2) AND ${isDelivered(`${entities}.id`)}
-    ORDER BY id LIMIT $3`
-  return (await queries.query<{ id: string }>(sql, [after ?? null, before ?? null, limit])).map(({ id }) => id)
+    WHERE ($1::uuid IS NULL OR id > $1) AND ${isDelivered(`${entities}.id`)}
+    ORDER BY id LIMIT $2`
+  return (await queries.query<{ id: string }>(sql, [after ?? null, limit])).map(({ id }) => id)
 }
 
 export interface PolicyReading {
-  readonly before: Before
   /** Only those that the relational store's table lacks. */
   readonly onlyMissing: boolean
   /** In a transaction that adds them. */
@@ -109,9 +98,9 @@ export interface PolicyReading {
 /** The automatic policies of these entities. */
 export async function automaticPolicies(
   queries: Queries,
-  { object, relations, subject, from, entity, createdAt, locked }: AutomaticKind,
+  { object, relations, subject, from, entity, locked }: AutomaticKind,
   entities: readonly string[],
-  { before, onlyMissing, locks }: PolicyReading,
+  { onlyMissing, locks }: PolicyReading,
 ): Promise<Policy[]> {
   // LIMIT makes PostgreSQL look up each policy: a join might read all policies.
   const isMissing = `(
@@ -121,7 +110,7 @@ export async function automaticPolicies(
   const sql = `
     SELECT ${object} AS object, given.relation, ${subject} AS subject
     FROM ${from} CROSS JOIN unnest($2::text[]) AS given (relation)
-    WHERE ${entity} = ANY($1::uuid[]) AND ($3::timestamptz IS NULL OR ${createdAt} < $3)${onlyMissing ? ` AND ${isMissing}` : ''}
+    WHERE ${entity} = ANY($1::uuid[])${onlyMissing ? ` AND ${isMissing}` : ''}
     ${locks ? `FOR KEY SHARE OF ${locked}` : ''}`
-  return queries.query<Policy & Record<string, string>>(sql, [entities, relations, before ?? null])
+  return queries.query<Policy & Record<string, string>>(sql, [entities, relations])
 }

@@ -2,11 +2,9 @@
 
 import type { Database } from '../../database/database.ts'
 import { itself, type Writes } from '../writes.ts'
-import { type AutomaticKind, automaticKinds, automaticPolicies, type Before, countEntities, nextEntities } from './automatic.ts'
+import { type AutomaticKind, automaticKinds, automaticPolicies, countEntities, nextEntities } from './automatic.ts'
 
 export interface RepairOptions {
-  /** Only users, things and groups created before this time. */
-  readonly before: Before
   /** Counts, and adds nothing. */
   readonly dryRun: boolean
   /** Whether the policies are in the database, so that the missing ones are known; otherwise all are written, and existing ones stay as they are. */
@@ -31,20 +29,19 @@ const batchSize = 1_000
  * @throws HttpError `unavailable` while a policy store outside the database does not answer
  */
 export async function repairPolicies(database: Database, writes: Writes, options: RepairOptions): Promise<Repaired[]> {
-  const { before, onProgress } = options
   const repaired: Repaired[] = []
-  const totals = await Promise.all(automaticKinds.map(kind => countEntities(database, kind, before)))
+  const totals = await Promise.all(automaticKinds.map(kind => countEntities(database, kind)))
   const total = totals.reduce((sum, one) => sum + one, 0)
   let checkedBefore = 0
   for (const kind of automaticKinds) {
     let [checked, policies] = [0, 0]
     for (let after: string | undefined; ; ) {
-      const entities = await nextEntities(database, kind, { before, after, limit: batchSize })
+      const entities = await nextEntities(database, kind, { after, limit: batchSize })
       after = entities.at(-1)
       if (after === undefined) break
       policies += await repairBatch(database, writes, kind, entities, options)
       checked += entities.length
-      onProgress(checkedBefore + checked, total)
+      options.onProgress(checkedBefore + checked, total)
     }
     checkedBefore += checked
     repaired.push({ name: kind.name, gives: kind.gives, checked, policies })
@@ -58,9 +55,9 @@ async function repairBatch(
   writes: Writes,
   kind: AutomaticKind,
   entities: readonly string[],
-  { before, dryRun, onlyMissing }: RepairOptions,
+  { dryRun, onlyMissing }: RepairOptions,
 ): Promise<number> {
-  const reading = { before, onlyMissing, locks: !dryRun }
+  const reading = { onlyMissing, locks: !dryRun }
   if (dryRun) return (await automaticPolicies(database, kind, entities, reading)).length
   return writes(itself, async write => {
     const policies = await automaticPolicies(write, kind, entities, reading)

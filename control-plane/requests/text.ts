@@ -22,26 +22,16 @@ const [yearMin, yearMax] = [1970, 9999]
 /**
  * Converts a date-time (RFC 3339) to a form that the database accepts: it rejects offsets of a day and years of five digits.
  *
- * @returns the same time in UTC, to the microsecond; undefined for another text, and outside the years from 1970 to 9999
- */
-export function utcOf(text: string): string | undefined {
-  const time = parseRfc3339(text)
-  if (time === undefined) return undefined
-  const date = new Date(time.seconds * 1000)
-  const year = date.getUTCFullYear()
-  if (year < yearMin || year > yearMax) return undefined
-  return `${date.toISOString().slice(0, 19)}.${String(Math.floor(time.nanoseconds / 1000)).padStart(6, '0')}Z`
-}
-
-/**
- * The same for a request.
- *
  * @param pointer its place in the request
- * @throws HttpError `malformed_request` where `utcOf` returns undefined
+ * @returns the same time in UTC, to the microsecond
+ * @throws HttpError `malformed_request` for another text, and outside the years from 1970 to 9999
  */
 export function toUtc(text: string, pointer: string): string {
-  const utc = utcOf(text)
-  if (utc !== undefined) return utc
+  const time = parseRfc3339(text)
+  const date = new Date((time?.seconds ?? Number.NaN) * 1000)
+  const year = date.getUTCFullYear()
+  if (time !== undefined && year >= yearMin && year <= yearMax)
+    return `${date.toISOString().slice(0, 19)}.${String(Math.floor(time.nanoseconds / 1000)).padStart(6, '0')}Z`
   const detail = `is not a time from the years ${yearMin} to ${yearMax} in UTC: give one such as 2026-01-31T12:00:00Z`
   throw new HttpError('malformed_request', undefined, { faults: [{ pointer, detail }] })
 }

@@ -1,11 +1,10 @@
 // `./sluice policies repair`: adds the automatic policies that users, things and groups lack.
 
-import { type Command, InvalidArgumentError } from 'commander'
+import type { Command } from 'commander'
 import { writeOutput } from '../../bin/streams.ts'
 import { openOpenFga } from '../../control-plane/policies/openfga/store.ts'
 import { openRelationalPolicies } from '../../control-plane/policies/relational.ts'
 import { type Repaired, repairPolicies } from '../../control-plane/policies/repair.ts'
-import { utcOf } from '../../control-plane/requests/text.ts'
 import type { Database } from '../../database/database.ts'
 import type { sources as readSources } from '../roles.ts'
 import { addDatabaseOptions, type ControlPlaneTarget, type DatabaseFlags, withControlPlane, writesOf } from './control-plane.ts'
@@ -13,7 +12,6 @@ import { openProgress } from './progress.ts'
 import { table } from './text.ts'
 
 interface RepairFlags extends DatabaseFlags {
-  readonly before?: string
   readonly dryRun?: boolean
 }
 
@@ -23,13 +21,12 @@ export function addCommands(policies: Command, sources: typeof readSources): voi
 
   addDatabaseOptions(policies.command('repair'))
     .description('Adds missing automatic policies.')
-    .option('--before <time>', 'only for users, things and groups created before this time (RFC 3339)', parseTimestamp)
     .option('--dry-run', 'print what would be added; change nothing')
     .addHelpText(
       'after',
       `
-Users, things and groups created by a release without policies have none: their users can neither create things nor see existing ones.
-This command adds the policies that they would get today:
+After a change of \`policies.store\` users, things and groups have no policies: their users can neither create things nor see existing ones.
+This command adds the policies that they get when they are created:
 
   users               member of \`users\`
   owner of a thing    read, write and delete on it
@@ -38,15 +35,14 @@ This command adds the policies that they would get today:
 
 It cannot restore things that users shared with each other.
 
-A policy that an administrator removed looks like one that never existed. To keep it removed, set --before to the time at which this
-release was first started: users, things and groups created later got their policies automatically.
+It adds those again that an administrator removed.
 
 The command can be interrupted and repeated, and instances can keep running. OpenFGA cannot list missing policies: all policies are written
 there, existing ones stay unchanged, and the counts include them.
 
 Examples:
   SVC_DATABASE_URL=postgres://sluice:…@db/sluice SVC_MASTER_KEY_FILE=/run/secrets/master-key ./sluice policies repair --dry-run
-  ./sluice policies repair --config api.toml --before 2026-11-01T00:00:00Z
+  ./sluice policies repair --config api.toml
   ./sluice policies repair --data /var/lib/sluice
 `,
     )
@@ -55,14 +51,12 @@ Examples:
     })
 }
 
-async function repair(target: ControlPlaneTarget, { before, dryRun = false }: RepairFlags): Promise<string> {
+async function repair(target: ControlPlaneTarget, { dryRun = false }: RepairFlags): Promise<string> {
   const onlyMissing = target.options.policies.store === 'relational'
   const progress = openProgress('users, things and groups checked')
   try {
     const repaired = await target.withDatabase(database =>
-      withPolicies(database, target, writes =>
-        repairPolicies(database, writes, { before, dryRun, onlyMissing, onProgress: progress.show }),
-      ),
+      withPolicies(database, target, writes => repairPolicies(database, writes, { dryRun, onlyMissing, onProgress: progress.show })),
     )
     return words(repaired, { dryRun, onlyMissing })
   } finally {
@@ -96,10 +90,4 @@ function words(
   const known = onlyMissing ? '' : ' (this includes policies that OpenFGA already has, which are not changed)'
   const last = dryRun ? `${sum} policies would be ${done}: nothing was changed` : `${sum} policies were ${done}`
   return `${table([head, ...rows])}${last}${known}\n`
-}
-
-function parseTimestamp(text: string): string {
-  const utc = utcOf(text)
-  if (utc === undefined) throw new InvalidArgumentError('Give a time with its time zone, such as 2026-11-01T00:00:00Z.')
-  return utc
 }

@@ -50,11 +50,10 @@ function repairSuite(database: () => Database, policiesOptions: () => Options): 
   async function repair(options: Partial<RepairOptions> = {}): Promise<Record<string, number>> {
     const audit = openAuditLog(database(), { retentionDays: 365 })
     const writes = openWrites({ policies: store, audit, accessChanges: openAccessChanges(recordingLogger().logger) })
-    const parts = { before: undefined, dryRun: false, onlyMissing: onlyMissing(), onProgress: () => undefined, ...options }
+    const parts = { dryRun: false, onlyMissing: onlyMissing(), onProgress: () => undefined, ...options }
     const repaired = await repairPolicies(database(), writes, parts)
     return Object.fromEntries(repaired.map(({ name, policies }) => [name, policies]))
   }
-  const remove = (policies: readonly Policy[]): Promise<unknown> => store.transaction((_, policyWriter) => policyWriter.remove(policies))
   /** The policies of these objects, and those of the user on `users`. */
   async function policiesOf(user: User, objects: readonly string[]): Promise<string[]> {
     const lists = await Promise.all(objects.map(object => store.list({ object: object as PolicyObject })))
@@ -109,33 +108,6 @@ function repairSuite(database: () => Database, policiesOptions: () => Options): 
     const counted = await repair({ dryRun: true })
     expect([await createThing(owner), await view(owner, thing), await linesOfAudit()]).toEqual([403, 403, lines])
     expect(await repair()).toEqual(counted)
-  })
-
-  test('policies that an administrator removed from users, things and groups newer than --before stay removed', async () => {
-    await repair()
-    const old = await stripped()
-    const [{ timestamp: before } = { timestamp: '' }] = await database().query<{ timestamp: string }>('SELECT now()::text AS timestamp')
-    const young = await stripped()
-    const authorization = await platform.administrator()
-    const pairs = [
-      [old.thing, young.group],
-      [young.thing, old.group],
-    ] as const
-    for (const [thing, group] of pairs) {
-      const body = { type: 'things', members: [thing] }
-      expect((await call(platform.url, 'POST', `/groups/${group}/members`, { authorization, body })).status).toBe(200)
-      await remove([{ subject: `${group}#member` as never, relation: 'read', object: thing }])
-    }
-    await repair({ before })
-    expect([await createThing(old.owner), await view(old.owner, old.thing), await view(old.friend, old.thing)]).toEqual([201, 200, 200])
-    expect([await createThing(young.owner), await view(young.owner, young.thing), await view(young.friend, young.thing)]).toEqual([
-      403, 403, 403,
-    ])
-    for (const [thing, group] of pairs) expect(await policiesOf(old.owner, [thing])).not.toContain(`${thing}#read@${group}#member`)
-    await repair()
-    expect([await createThing(young.owner), await view(young.owner, young.thing), await view(young.friend, young.thing)]).toEqual([
-      201, 200, 200,
-    ])
   })
 
   test('more than a batch is repaired in transactions of a thousand, each with its line', async () => {

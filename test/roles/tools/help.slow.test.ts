@@ -30,7 +30,6 @@ test.each(['send', 'tail', 'logs', 'policies repair', 'secrets rotate', 'secrets
 
 test.each([
   [['policies', 'repair'], 1, /^no control plane given: use --data <folder>/],
-  [['policies', 'repair', '--before', '2026-11-01T00:00:00'], 1, /Give a time with its time zone/],
   [['policies', 'repair', '--data', '/nowhere'], 1, /^\/nowhere is not the data folder of a `\.\/sluice up`/],
   [['secrets', 'rotate'], 1, /^no control plane given: use --data <folder>/],
   [['secrets', 'rotate', '--data', '/nowhere'], 1, /^\/nowhere is not the data folder of a `\.\/sluice up`/],

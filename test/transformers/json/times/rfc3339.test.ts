@@ -1,7 +1,7 @@
-// Date-times of RFC 3339 §5.6 are read alike in time fields, envelopes, queries and commands. Requests have theirs in control-plane/audit/audit.test.ts.
+// Date-times of RFC 3339 §5.6 are read alike in time fields, envelopes and queries. The control plane refuses the others: control-plane/audit/audit.test.ts.
 
 import { describe, expect, test } from 'vitest'
-import { utcOf } from '../../../../control-plane/requests/text.ts'
+import { toUtc } from '../../../../control-plane/requests/text.ts'
 import { openLaidOutCursor } from '../../../../pipeline/envelope/cursor.ts'
 import { layoutOf } from '../../../../pipeline/envelope/layout.ts'
 import { nanosecondsOf, timestampPattern } from '../../../../readers/request/time-range.ts'
@@ -29,20 +29,20 @@ function queryNs(text: string): bigint | string {
   return (new RegExp(timestampPattern).test(text) ? nanosecondsOf(text) : undefined) ?? refused
 }
 
-function commandNs(text: string): bigint | string {
-  const utc = utcOf(text)
-  return utc === undefined ? refused : BigInt(Date.parse(utc)) * 1_000_000n + BigInt(utc.slice(23, 26)) * 1000n
+/** The control plane's database has microseconds. */
+function requestUs(text: string): bigint {
+  const utc = toUtc(text, '/from')
+  return BigInt(Date.parse(utc)) * 1000n + BigInt(utc.slice(23, 26))
 }
 
 test.each(dateTimes)('%s is read', (text, ns) => {
   expect([fieldNs(text), envelopeNs(text), queryNs(text)]).toEqual([ns, ns, ns])
-  // The database has microseconds.
-  expect(commandNs(text)).toBe(ns - (ns % 1000n))
+  expect(requestUs(text)).toBe(ns / 1000n)
 })
 
 // An empty field of an envelope is a missing one.
 test.each(otherTexts.filter(text => text !== ''))('%j is refused', text => {
-  expect([fieldNs(text), envelopeNs(text), queryNs(text), commandNs(text)]).toEqual([refused, refused, refused, refused])
+  expect([fieldNs(text), envelopeNs(text), queryNs(text)]).toEqual([refused, refused, refused])
 })
 
 describe('digits beyond the nanosecond', () => {
@@ -50,7 +50,7 @@ describe('digits beyond the nanosecond', () => {
   const ns = 1_795_860_000_123_456_789n
 
   test('are cut off', () => {
-    expect([fieldNs(text), envelopeNs(text), commandNs(text)]).toEqual([ns, ns, ns - 789n])
+    expect([fieldNs(text), envelopeNs(text)]).toEqual([ns, ns])
   })
 
   test('are between two stored times in a query', () => {
