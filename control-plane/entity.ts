@@ -9,10 +9,10 @@ import { refuseFaults, textFault } from './requests/text.ts'
 
 export const nameBytesMax = 1_024
 export const metadataBytesMax = 65_536
-export const metadataDepthMax = 16
+const metadataDepthMax = 16
 /** Each element of an array in a filter is compared with each element of the stored one. */
-export const filterBytesMax = 4_096
-export const filterElementsMax = 16
+const filterBytesMax = 4_096
+const filterElementsMax = 16
 /** Also the largest number of ids that one list of a body may hold. */
 export const bulkItemsMax = 1_000
 /** More faults would not help the caller, and the answer to a hostile bulk stays small. */

@@ -275,7 +275,7 @@ export interface Counting {
  * `exact` counts to the end or throws. Otherwise it counts up to `countMax` and for at most a second; if that takes longer or
  * costs too much, the result is a lower bound of 0, which the rows of the page raise.
  */
-export function startCounting(
+function startCounting(
   reader: Pick<Reader, 'count'>,
   filter: Filter,
   mode: CountMode,

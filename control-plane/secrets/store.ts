@@ -82,7 +82,7 @@ function opened(thingKeys: ThingKeys, thing: ThingId, ciphertext: Uint8Array): s
 }
 
 /** @throws SecretError with the remedy, for a secret that no master key opens */
-export function orRefuse(open: () => string, remedy: string): string {
+function orRefuse(open: () => string, remedy: string): string {
   try {
     return open()
   } catch (cause) {

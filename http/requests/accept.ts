@@ -11,7 +11,7 @@ export interface Preference {
 const valuesMax = 20
 
 /** The values of a header, in its order. */
-export function preferencesOf(header: string): Preference[] {
+function preferencesOf(header: string): Preference[] {
   return header.split(',', valuesMax).map(text => {
     const [value = '', ...parameters] = text.split(';').map(part => part.trim().toLowerCase())
     const given = parameters.find(parameter => parameter.startsWith('q='))?.slice(2)

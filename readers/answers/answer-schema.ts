@@ -42,7 +42,7 @@ export const recordSchema = Type.Object(
 )
 
 /** A JSON document in an answer. */
-export const documentSchema = Type.Object(
+const documentSchema = Type.Object(
   {
     ...always,
     Created: Type.Integer({ description: 'Nanoseconds since 1970.', examples: [1_793_491_199_250_000_000] }),
@@ -52,7 +52,7 @@ export const documentSchema = Type.Object(
 )
 
 /** A bucket of an aggregation in an answer. */
-export const bucketSchema = Type.Object(
+const bucketSchema = Type.Object(
   {
     Channel: always.Channel,
     Publisher: always.Publisher,

@@ -6,7 +6,7 @@ import { sinkOptions } from '../../sinks/cassandra/options.ts'
 const { url, user, password, tls, caFile, certFile, keyFile, tlsName, connectTimeoutMs } = sinkOptions.properties
 
 /** The levels at which Cassandra reads; EACH_QUORUM is only for writes. */
-export const readConsistencyNames = ['ONE', 'LOCAL_ONE', 'TWO', 'THREE', 'QUORUM', 'LOCAL_QUORUM', 'ALL'] as const
+const readConsistencyNames = ['ONE', 'LOCAL_ONE', 'TWO', 'THREE', 'QUORUM', 'LOCAL_QUORUM', 'ALL'] as const
 
 /** The options, with their defaults and descriptions. */
 export const readerStoreOptions = Type.Object({

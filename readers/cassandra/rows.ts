@@ -11,7 +11,7 @@ export function toRow(columns: Columns, { kind }: Pick<Source, 'kind'>, channel:
 }
 
 /** The key by which the table orders rows. */
-export function clusteringKeyOf(row: Row): ClusteringKey {
+function clusteringKeyOf(row: Row): ClusteringKey {
   const { position, index } = row
   return { time: row.kind === 'senml' ? BigInt(row.timeUs) : row.createdNs, position, index }
 }

@@ -96,7 +96,7 @@ async function findRows(
  *
  * @param take gets the rows of one stretch of time, in any order, and returns how many it took; the next stretch follows in the direction
  */
-export async function eachMatching(
+async function eachMatching(
   session: Session,
   filter: Filter,
   search: Search,
@@ -190,7 +190,7 @@ async function firstIn(
 }
 
 /** The milliseconds of the first `limit` points in the direction, in its order; fewer only if there are no more. */
-export async function timesIn(
+async function timesIn(
   session: Session,
   filter: Filter,
   { finders }: Search,
@@ -206,7 +206,7 @@ export async function timesIn(
 }
 
 /** @returns how many points of the span match the search */
-export async function countIn(session: Session, filter: Filter, { finders }: Pick<Search, 'finders'>, span: Span): Promise<number> {
+async function countIn(session: Session, filter: Filter, { finders }: Pick<Search, 'finders'>, span: Span): Promise<number> {
   let counted = 0
   for await (const lines of session.query(selectCount(session.bucket, filter, finders, span))) {
     for (const line of lines) counted += Number(cell(line, '_value'))

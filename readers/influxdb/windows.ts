@@ -81,7 +81,7 @@ export function behind(span: Span, ms: number, direction: Direction): Span {
 }
 
 /** The first part of the span, of this width, in the direction. */
-export function headOfWidth(span: Span, widthMs: number, direction: Direction): Span {
+function headOfWidth(span: Span, widthMs: number, direction: Direction): Span {
   return direction === 'desc'
     ? { startMs: Math.max(span.startMs, span.endMs - widthMs), endMs: span.endMs }
     : { startMs: span.startMs, endMs: Math.min(span.endMs, span.startMs + widthMs) }

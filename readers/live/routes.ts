@@ -220,7 +220,7 @@ function streamFailure(error: unknown): unknown {
 const filters = ['format', 'subtopic', 'publisher', 'protocol', 'name', 'unit', 'v', 'comparator', 'vb', 'vs', 'vd'] as const
 
 /** The query string of a stream: the filters of a page, with the same semantics. */
-export function liveQuerySchema() {
+function liveQuerySchema() {
   const page = querySchema(1, 0) as unknown as Record<'properties' | 'patternProperties', Record<string, TSchema>>
   return Type.Object(Object.fromEntries(filters.map(name => [name, page.properties[name]!])), {
     additionalProperties: false,

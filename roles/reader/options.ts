@@ -16,7 +16,7 @@ import { cursorKeyOption } from './cursor-key.ts'
 import { readerLiveFaults, readerLiveSections } from './live.ts'
 
 /** The options of a reader that do not depend on its store. */
-export const readerRoleOptions = Type.Object({
+const readerRoleOptions = Type.Object({
   env: environmentOption,
   http: Type.Object({ ...httpOptions.properties, port: Type.Integer({ ...httpOptions.properties.port, default: 9084 }) }),
   compatibility: compatibilityOption,

@@ -7,7 +7,7 @@ import type { ReplaySink } from '../../sinks/replay.ts'
 import type { ErrorClass, Sink } from '../../sinks/sink.ts'
 
 /** The kinds by their names in SPEC §2, and the database of each. */
-export const storeNames = { relational: 'postgres', widecolumn: 'cassandra', timeseries: 'influxdb', document: 'mongodb' } as const
+const storeNames = { relational: 'postgres', widecolumn: 'cassandra', timeseries: 'influxdb', document: 'mongodb' } as const
 /** The databases as messages name them. */
 export const databaseNames = { relational: 'PostgreSQL', widecolumn: 'Cassandra', timeseries: 'InfluxDB', document: 'MongoDB' } as const
 export type StoreName = keyof typeof storeNames

@@ -160,7 +160,7 @@ export function guardrailOf(error: unknown): string | undefined {
 }
 
 /** Matches the codes of OpenSSL and Node for certificates that are not trusted. */
-export function isCertificateFault(error: unknown): boolean {
+function isCertificateFault(error: unknown): boolean {
   const code = String((error as DriverFailure).code ?? '')
   return /CERT|^ERR_TLS|^ERR_SSL|UNABLE_TO_VERIFY|UNABLE_TO_GET_ISSUER/.test(code)
 }

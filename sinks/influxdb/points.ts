@@ -110,7 +110,7 @@ export function seriesOfLine(line: string): string {
 }
 
 /** Measurement and tags of a line, by the names of their columns in a query. */
-export function columnsOfLine(line: string): Record<string, string> {
+function columnsOfLine(line: string): Record<string, string> {
   const [measurement, ...tags] = seriesOfLine(line)
     .split(/(?<!\\),/)
     .map(part => part.replaceAll(/\\([,= ])/g, '$1'))

@@ -24,7 +24,7 @@ export function describeWithOpenFga(name: string, suite: (openfga: OpenFga) => v
 }
 
 /** Starts a server on loopback, on a free port. */
-export async function startOpenFga(): Promise<OpenFga> {
+async function startOpenFga(): Promise<OpenFga> {
   const folder = await openFgaServer.folder()
   const store = ['--datastore-engine=sqlite', `--datastore-uri=file:${join(folder, 'openfga.db')}`]
   await promisify(execFile)(openFgaServer.program(), ['migrate', ...store])

@@ -35,7 +35,7 @@ export function describeWithStepCa(name: string, suite: (stepCa: StepCa) => void
 }
 
 /** Starts a server on loopback, on a free port. */
-export async function startStepCa(): Promise<StepCa> {
+async function startStepCa(): Promise<StepCa> {
   const folder = await stepCaServer.folder()
   const url = `https://127.0.0.1:${await freePort()}`
   const { provisioner, key, root, rootCrl } = await makeData(folder, url)

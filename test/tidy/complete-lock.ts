@@ -20,7 +20,7 @@ const processors = ['x64', 'arm64', 'arm', 'ia32', 'ppc64', 's390x', 'riscv64', 
  *
  * @throws Error for any other name, and for a version that is not pinned
  */
-export function entryOf(name: string, version: string): Entry {
+function entryOf(name: string, version: string): Entry {
   const words = name.split(/[-_/@.]/)
   const os = systems.filter(system => words.includes(system))
   const cpu = processors.filter(processor => words.includes(processor))

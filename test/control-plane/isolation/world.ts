@@ -10,7 +10,7 @@ export const users = ['owner', 'stranger', 'reader', 'writer', 'deleter', 'membe
 export const userKeys = ['ownerKey', 'administratorKey'] as const
 export const thingKeys = ['connectedThing', 'otherThing', 'leftThing'] as const
 /** Invalid credentials, and valid ones of the other scheme. */
-export const nobodies = ['anonymous', 'expired', 'garbage', 'disabled', 'keyAsToken', 'tokenAsKey'] as const
+const nobodies = ['anonymous', 'expired', 'garbage', 'disabled', 'keyAsToken', 'tokenAsKey'] as const
 export const callers = [...users, ...userKeys, ...thingKeys, ...nobodies] as const
 export type UserName = (typeof users)[number]
 export type Caller = (typeof callers)[number]

@@ -128,7 +128,7 @@ const odd: readonly Fields[] = [
 ]
 
 /** A record that is probably refused. */
-export function oddRecord(random: Random, index: number): Fields {
+function oddRecord(random: Random, index: number): Fields {
   const strange = random.pick(odd)
   return random.oneIn(4) ? [...strange] : [...rightRecord(random, index), ...strange]
 }

@@ -19,7 +19,7 @@ export function senmlJsonPack(random: Random, bytes: number, oddOneIn = 8): Uint
   return Buffer.from(`${blanks(random)}[${parts.join(',')}]${blanks(random)}`)
 }
 
-export function recordJson(random: Random, fields: Fields): string {
+function recordJson(random: Random, fields: Fields): string {
   const members = fields.map(([label, value]) => `${blanks(random)}${textJson(random, label)}:${blanks(random)}${valueJson(random, value)}`)
   return `{${members.join(',')}${blanks(random)}}`
 }

@@ -61,7 +61,7 @@ export function isRightTime(us: number): boolean {
   return Number.isSafeInteger(us) && us >= defaultTimeBounds.timeMinUs && us <= timeMaxUs
 }
 
-export function isStorableText(text: string): boolean {
+function isStorableText(text: string): boolean {
   return text.isWellFormed() && !text.includes('\0')
 }
 

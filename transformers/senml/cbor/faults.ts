@@ -7,7 +7,7 @@ import { nameOfBit } from './labels.ts'
 type Where = number | undefined
 
 /** The kind of an item, by its first byte. */
-export function kindOfItem(first: number): string {
+function kindOfItem(first: number): string {
   const kinds = ['an integer', 'an integer', 'a byte string', 'a text string', 'an array', 'a map', 'a decimal fraction']
   if (first < 0xe0) return kinds[first >> 5]!
   if (first === 0xf4 || first === 0xf5) return 'a boolean'

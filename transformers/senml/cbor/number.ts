@@ -26,7 +26,7 @@ export function readNumber(at: number, label: number, record: number): void {
 }
 
 /** The float at `at`, whose head was read last. */
-export function floatAt(at: number): number {
+function floatAt(at: number): number {
   if (head.info === 27) return view.getFloat64(at + 1)
   return head.info === 26 ? view.getFloat32(at + 1) : halfAt(at + 1)
 }
