@@ -49,8 +49,11 @@ const guidesOfErrors = ['docs/guides/operate.md', 'docs/guides/backup-and-restor
 /** Every text of several words in the second column of its tables is an error, quoted in the same way. */
 const pageOfLimits = 'docs/limits.md'
 
+/** Its errors are explained too. */
+const launcher = 'sluice'
+
 export function quotedErrors(files: readonly SourceFile[]): Finding[] {
-  const code = files.filter(file => isCode(file) && isProduct(file)).map(({ text }) => text)
+  const code = files.filter(file => (isCode(file) && isProduct(file)) || file.path === launcher).map(({ text }) => text)
   return files.flatMap(file =>
     quotesIn(file)
       .filter(message => !message.split('…').every(part => code.some(text => text.includes(part.replace(/^[ ,:]+|[ ,:]+$/g, '')))))
