@@ -215,7 +215,7 @@ export function openFairSlots({ max, what, waitingMax = Number.POSITIVE_INFINITY
   }
 
   /** Where too much waits, the latest turn of the account with the most makes room, if that has more than this one. */
-  function makeRoom({ slots }: Account): void {
+  function demandPlace({ slots }: Account): void {
     if (slots.size >= waitingMax * share) {
       const detail = `your account has ${slots.size} ${what} or wait, and no account gets more than a quarter of all: wait for some of them`
       throw new HttpError('too_many_requests', detail)
@@ -277,7 +277,7 @@ export function openFairSlots({ max, what, waitingMax = Number.POSITIVE_INFINITY
         }
         const account = accountOf(name)
         const slot: Slot = { account, isShort: true, displaced, admit: undefined, enteredMs: 0 }
-        if (!isFreeFor(slot)) makeRoom(account)
+        if (!isFreeFor(slot)) demandPlace(account)
         account.slots.add(slot)
         const unfollow = followAbort(signal, over)
         try {
