@@ -1,8 +1,7 @@
 // Reports outages of a process's dependencies: a log line when one starts, every minute while it lasts and when it ends, and a gauge.
 
-import { setTimeout as wait } from 'node:timers/promises'
 import { Gauge, type Registry } from 'prom-client'
-import { unlessAborted } from './aborting.ts'
+import { pause, unlessAborted } from './aborting.ts'
 import type { Logger } from './logger.ts'
 
 /** Takes one component's observations of a dependency. The dependency counts as away while any component reports it so. */
@@ -191,8 +190,7 @@ export async function watchDependency(
     } finally {
       clearTimeout(timer)
     }
-    // Rejects on abort, which the loop checks.
-    await wait(intervalMs, undefined, { signal }).catch(() => undefined)
+    await pause(intervalMs, signal)
   }
 }
 

@@ -1,7 +1,6 @@
 // Runs a process: opens its components in order, works until a signal, and closes the components in reverse order.
 
-import { setTimeout as wait } from 'node:timers/promises'
-import { unlessAborted } from './aborting.ts'
+import { pause, unlessAborted } from './aborting.ts'
 import type { Logger } from './logger.ts'
 import type { OutageReport } from './outage.ts'
 import type { ProcessOptions } from './process-options.ts'
@@ -86,16 +85,8 @@ export async function openWhenThere<Part>({ open, closeLate, isAway, outage, sig
       }
       if (!isAway(error)) throw error
       outage.failed(error, { waitMs, meanwhile: 'the start waits for it' })
-      // Rejects on abort, which the loop checks.
-      await wait(waitMs, undefined, { signal }).catch(() => undefined)
+      await pause(waitMs, signal)
     }
   }
   return undefined
-}
-
-export function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise(resolve => {
-    if (signal.aborted) resolve()
-    else signal.addEventListener('abort', () => resolve(), { once: true })
-  })
 }

@@ -1,7 +1,7 @@
 // Receives NOTIFY messages (PostgreSQL manual, "NOTIFY") on a dedicated connection, and reports when some may have been missed.
 
-import { setTimeout as wait } from 'node:timers/promises'
 import type { Client } from 'pg'
+import { pause } from '../config/aborting.ts'
 import { toDatabaseError } from './failure.ts'
 import { locationOf } from './server.ts'
 
@@ -123,9 +123,4 @@ function late(afterMs: number): Promise<never> {
   return new Promise((_resolve, reject) => {
     setTimeout(() => reject(new Error('a notification did not come back in time: a pooler in between may drop them')), afterMs).unref()
   })
-}
-
-/** Resolves after the time, or as soon as the signal aborts. */
-function pause(ms: number, signal?: AbortSignal): Promise<void> {
-  return wait(ms, undefined, signal === undefined ? {} : { signal }).catch(() => undefined)
 }

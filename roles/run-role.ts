@@ -1,11 +1,12 @@
 // Runs a role that serves HTTP: opens its parts and both ports, waits for what it depends on, and serves until a signal.
 
 import { collectDefaultMetrics, Registry } from 'prom-client'
+import { aborted } from '../config/aborting.ts'
 import { type Logger, openLogger } from '../config/logger.ts'
 import type { LoggingOptions } from '../config/logging-options.ts'
 import { type Outages, openOutages } from '../config/outage.ts'
 import type { ProcessOptions } from '../config/process-options.ts'
-import { aborted, type ProcessScope, runProcess } from '../config/run-process.ts'
+import { type ProcessScope, runProcess } from '../config/run-process.ts'
 import { openRoleListeners, type RoleListeners, type RoleListenersOptions } from '../http/role-listeners.ts'
 
 type RoleOptions = Pick<RoleListenersOptions, 'http' | 'compatibility'> & { logging: LoggingOptions; process: ProcessOptions }

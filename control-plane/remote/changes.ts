@@ -1,7 +1,7 @@
 // Follows the control plane's changes over HTTP, and knows up to what time it has received all of them.
 
-import { setTimeout as wait } from 'node:timers/promises'
 import { Check } from 'typebox/schema'
+import { pause } from '../../config/aborting.ts'
 import type { OutageReport } from '../../config/outage.ts'
 import type { AccessChange } from '../client.ts'
 import { changesPath, type Line, lineBytesMax, lineSchema, unansweredMsMax } from '../internal/wire.ts'
@@ -70,8 +70,7 @@ export function followChanges(
         waitMs = whole ? reconnectMsMin : Math.min(waitMs * 2, reconnectMsMax)
         onBroken(error, waitMs)
       }
-      // `close` aborts it, and the loop checks that.
-      await wait(waitMs * (0.5 + Math.random() / 2), undefined, { signal: closing.signal }).catch(() => undefined)
+      await pause(waitMs * (0.5 + Math.random() / 2), closing.signal)
     }
   }
 

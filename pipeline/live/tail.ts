@@ -4,7 +4,7 @@
 // catches up, so that the others do not wait for it.
 
 import { hash } from 'node:crypto'
-import { setTimeout as wait } from 'node:timers/promises'
+import { pause } from '../../config/aborting.ts'
 import type { Logger } from '../../config/logger.ts'
 import type { OutageReport } from '../../config/outage.ts'
 import { LogUnavailableError } from '../log.ts'
@@ -211,7 +211,7 @@ export async function openTail({ topic, slices, decoder, outage, logger, onDetac
         if (closing.signal.aborted) return
         if (!(error instanceof LogUnavailableError)) throw error
         outage.failed(error, { waitMs: retryMs, meanwhile: 'live streams wait for it' })
-        await wait(retryMs, undefined, { signal: closing.signal }).catch(() => undefined)
+        await pause(retryMs, closing.signal)
       }
     }
   }

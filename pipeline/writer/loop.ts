@@ -1,6 +1,6 @@
 // The path of a batch, from the log to the store. Longer than most files: every promise of the pipeline has its line here, in order.
 
-import { setTimeout as wait } from 'node:timers/promises'
+import { pause } from '../../config/aborting.ts'
 import type { ErrorClass, MessageCounts, Positions, Rejection, Sink } from '../../sinks/sink.ts'
 import { logOf, partitionName } from '../../transformers/log-partition.ts'
 import { Outcome, type RecordBatch } from '../../transformers/record-batch.ts'
@@ -224,7 +224,7 @@ async function beforeNextFlow<Encoded>(parts: Parts<Encoded>, failures: Failures
   const waitMs = waitBefore(count, parts.backOff)
   parts.watch.failed(error, kind === 'fenced' ? 'fenced' : whatFailed(error), count, waitMs)
   // An abort ends the wait, and then the loop: nothing is in flight.
-  await wait(waitMs, undefined, { signal }).catch(() => undefined)
+  await pause(waitMs, signal)
 }
 
 function classify<Encoded>(sink: Sink<Encoded>, error: unknown): ErrorClass {

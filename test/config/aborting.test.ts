@@ -2,7 +2,7 @@
 
 import { getEventListeners } from 'node:events'
 import { expect, test } from 'vitest'
-import { unlessAborted } from '../../config/aborting.ts'
+import { aborted, pause, unlessAborted } from '../../config/aborting.ts'
 
 test('without an abort the result is returned or thrown, and the listener is removed', async () => {
   const { signal } = new AbortController()
@@ -27,4 +27,15 @@ test('an aborted signal ends the wait immediately, also for work that has ended 
   const signal = AbortSignal.abort(new Error('given up'))
   await expect(unlessAborted(Promise.resolve('done'), signal)).rejects.toThrow('given up')
   await expect(unlessAborted(Promise.reject(new Error('failed')), signal)).rejects.toThrow('given up')
+})
+
+test('a pause ends after its time, or as soon as the signal aborts', async () => {
+  const controller = new AbortController()
+  const startedMs = performance.now()
+  const long = pause(60_000, controller.signal)
+  await pause(20, controller.signal)
+  expect(performance.now() - startedMs).toBeGreaterThan(15)
+  controller.abort()
+  await Promise.all([long, pause(60_000, controller.signal), aborted(controller.signal)])
+  expect(performance.now() - startedMs).toBeLessThan(30_000)
 })

@@ -1,8 +1,9 @@
 // Waiting for dependencies at a start: the signal ends it, also during an attempt, and whatever opens later is closed.
 
 import { expect, onTestFinished, test, vi } from 'vitest'
+import { aborted } from '../../config/aborting.ts'
 import { openOutage } from '../../config/outage.ts'
-import { aborted, openWhenThere, runProcess, type Waiting } from '../../config/run-process.ts'
+import { openWhenThere, runProcess, type Waiting } from '../../config/run-process.ts'
 import { recordingLogger } from '../pipeline/writer/workers/recording-logger.ts'
 
 class AwayError extends Error {}

@@ -1,6 +1,6 @@
 // Wraps a source or a topic reader so that framed messages are decoded: a chunk is returned when the schemas of all its messages are known.
 
-import { setTimeout as wait } from 'node:timers/promises'
+import { pause } from '../../../config/aborting.ts'
 import { LogUnavailableError } from '../../log.ts'
 import type { OnStart, RawChunk, Source } from '../../source.ts'
 import type { TopicReader } from '../../topic-reader.ts'
@@ -62,8 +62,7 @@ async function framedChunk(chunk: RawChunk, schemas: Schemas, signal: AbortSigna
       if (signal.aborted) return undefined
       if (!(error instanceof LogUnavailableError) || performance.now() > untilMs) throw error
     }
-    // Rejects on abort, which the loop checks.
-    await wait(waitBefore(failures, patience), undefined, { signal }).catch(() => undefined)
+    await pause(waitBefore(failures, patience), signal)
   }
 }
 

@@ -15,6 +15,7 @@
 // Heartbeats run on their own timer: a pipeline that requests nothing stays a member as long as its event loop runs.
 
 import { setTimeout as wait } from 'node:timers/promises'
+import { aborted, pause } from '../../../config/aborting.ts'
 import type { Logger } from '../../../config/logger.ts'
 import { factOf } from '../../../config/outage.ts'
 import type { Positions } from '../../../sinks/sink.ts'
@@ -125,7 +126,7 @@ export function openMembership(cluster: Cluster, topics: Topics, options: Member
           if (lost.has(said)) lose()
           if (said === code.unknownMember) identify('')
           else if (said !== code.rebalancing && !lost.has(said)) patient(error)
-          if (said !== code.rebalancing) await pause(waitBefore(++failures, backOff))
+          if (said !== code.rebalancing) await pause(waitBefore(++failures, backOff), leaving.signal)
         }
       }
     } catch (error) {
@@ -188,7 +189,7 @@ export function openMembership(cluster: Cluster, topics: Topics, options: Member
 
   /** Waits, then sends one heartbeat. Throws for a rebalance and for failures. */
   async function beat(): Promise<void> {
-    await pause(heartbeatMs)
+    await pause(heartbeatMs, leaving.signal)
     if (leaving.signal.aborted) return
     const { generation } = share!
     await heard(broker => broker.heartbeat({ group, memberId, instance, generation }))
@@ -219,11 +220,6 @@ export function openMembership(cluster: Cluster, topics: Topics, options: Member
     } finally {
       over.abort()
     }
-  }
-
-  async function pause(ms: number): Promise<void> {
-    // Rejects on abort, which the loop checks.
-    await wait(ms, undefined, { signal: leaving.signal }).catch(() => undefined)
   }
 
   return {
@@ -259,7 +255,7 @@ export function openMembership(cluster: Cluster, topics: Topics, options: Member
             throw logFailure(error, `the offsets of the consumer group ${group} cannot be committed`)
           }
           // Whether the share is still ours is known after the rebalance.
-          await Promise.race([next, aborted(of.revoked), pause(untilMs - performance.now())])
+          await Promise.race([next, aborted(of.revoked), pause(untilMs - performance.now(), leaving.signal)])
         }
       }
     },
@@ -282,11 +278,4 @@ export function openMembership(cluster: Cluster, topics: Topics, options: Member
       await Promise.race([told, over]).catch((error: unknown) => logger.debug({ err: error, group }, 'failed to leave the consumer group'))
     },
   }
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  if (signal.aborted) resolve()
-  else signal.addEventListener('abort', () => resolve(), { once: true })
-  return promise
 }

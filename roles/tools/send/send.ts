@@ -1,8 +1,8 @@
 // `./sluice send`: writes messages into the topic of a writer. Exit code 0: all are acknowledged; 1: some are not; 2: nothing was sent.
 
-import { setTimeout as wait } from 'node:timers/promises'
 import { type Command, InvalidArgumentError } from 'commander'
 import { inputSize, ToolError, writeOutput } from '../../../bin/streams.ts'
+import { pause } from '../../../config/aborting.ts'
 import { stopOnSignals } from '../../../config/signals.ts'
 import { envelopeHeaders } from '../../../pipeline/envelope-headers.ts'
 import { partitionOf } from '../../../pipeline/kafka/producer/partitioner.ts'
@@ -170,7 +170,7 @@ function openRateLimit(rate: number | undefined, signal: AbortSignal): RateLimit
       const nowMs = performance.now()
       // What was not sent in time is not made up for.
       dueMs = Math.max(dueMs, nowMs - burstMs)
-      if (dueMs > nowMs) await wait(dueMs - nowMs, undefined, { signal }).catch(() => undefined)
+      if (dueMs > nowMs) await pause(dueMs - nowMs, signal)
       dueMs += (messages * 1000) / rate
     },
   }
