@@ -1,6 +1,7 @@
 // Runs a process: opens its components in order, works until a signal, and closes the components in reverse order.
 
 import { pause, unlessAborted } from './aborting.ts'
+import { openCleanup } from './cleanup.ts'
 import type { Logger } from './logger.ts'
 import type { OutageReport } from './outage.ts'
 import type { ProcessOptions } from './process-options.ts'
@@ -30,21 +31,15 @@ export async function runProcess(
     onDeadline: () =>
       logger.error(`stop took longer than process.stop_seconds (${stopSeconds}): the next start reads again what was not stored`),
   })
-  const cleanup: (() => Promise<void>)[] = []
+  const cleanup = openCleanup(logger)
   let failed: unknown
   try {
-    await work({ signal: stop.signal, closeLater: close => void cleanup.push(close) })
+    await work({ signal: stop.signal, closeLater: close => cleanup.add(close) })
   } catch (error) {
     failed = error
   }
-  for (const close of cleanup.toReversed()) {
-    try {
-      await close()
-    } catch (error) {
-      failed ??= error
-      logger.error({ err: error }, 'a component failed to close')
-    }
-  }
+  const unclosed = await cleanup.close()
+  failed ??= unclosed
   stop.dispose()
   if (failed !== undefined) throw failed
   logger.info('stopped')

@@ -1,5 +1,6 @@
 // Opens one worker of a writer, with its own source, transformer, sink and dead letters, once its log and store are available.
 
+import { openCleanup } from '../../config/cleanup.ts'
 import { type Logger, openLogger } from '../../config/logger.ts'
 import type { OutageReport } from '../../config/outage.ts'
 import { openWhenThere } from '../../config/run-process.ts'
@@ -14,7 +15,6 @@ import { LogUnavailableError } from '../../pipeline/log.ts'
 import { SystemicError } from '../../pipeline/systemic-error.ts'
 import { deadLettersTopic, openDeadLetters } from '../../pipeline/writer/dead-letters.ts'
 import { pipelineMetrics } from '../../pipeline/writer/metrics.ts'
-import { openCleanup } from '../../pipeline/writer/workers/cleanup.ts'
 import type { OpenWorker, WorkerEvents } from '../../pipeline/writer/workers/worker.ts'
 import { openWriter, type Writer } from '../../pipeline/writer/writer.ts'
 import { SinkError } from '../../sinks/sink-error.ts'
@@ -142,7 +142,7 @@ export async function openWriterWorker(
       onStateChange,
       logger,
     })
-    return { writer, close: () => cleanup.close() }
+    return { writer, close: async () => void (await cleanup.close()) }
   } catch (error) {
     onFailure(error)
     await cleanup.close()

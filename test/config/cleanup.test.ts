@@ -1,8 +1,8 @@
-// A worker closes everything that it has opened.
+// Everything that was opened is closed.
 
 import { expect, test } from 'vitest'
-import { openCleanup } from '../../../../pipeline/writer/workers/cleanup.ts'
-import { recordingLogger } from './recording-logger.ts'
+import { openCleanup } from '../../config/cleanup.ts'
+import { recordingLogger } from '../pipeline/writer/workers/recording-logger.ts'
 
 test('parts are closed in reverse order, and one that does not close is logged and does not keep others open', async () => {
   const { logger, lines } = recordingLogger()
@@ -14,9 +14,9 @@ test('parts are closed in reverse order, and one that does not close is logged a
       closed.push(part)
     })
   }
-  await cleanup.close()
+  expect(await cleanup.close()).toMatchObject({ message: 'the sink does not close' })
   expect(closed).toEqual(['source', 'store'])
-  expect(lines()).toMatchObject([{ msg: 'a part of the worker did not close', err: { message: 'the sink does not close' } }])
-  await cleanup.close()
+  expect(lines()).toMatchObject([{ msg: 'a component failed to close', err: { message: 'the sink does not close' } }])
+  expect(await cleanup.close()).toBeUndefined()
   expect(closed).toEqual(['source', 'store'])
 })
