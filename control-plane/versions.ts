@@ -23,11 +23,6 @@ export const ifMatchHeaders = Type.Object({
 })
 export const eTagOf = (version: number): string => `"${version}"`
 
-/** Whether If-None-Match names the tag: compared weakly (RFC 9110 §13.1.2). */
-export function isAmong(header = '', etag: string): boolean {
-  return header.split(',').some(tag => ['*', etag].includes(tag.trim().replace(/^W\//, '')))
-}
-
 /** The versions that a request wants to change; undefined for any. Tags are compared strongly, so a weak one never matches. */
 export function expectedVersions(request: FastifyRequest): Versions {
   const header = request.headers['if-match']

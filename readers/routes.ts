@@ -16,6 +16,7 @@ import { type ErrorCode, HttpError } from '../http/errors.ts'
 import { errorAnswers } from '../http/openapi/error-schema.ts'
 import { takesGzip } from '../http/requests/accept.ts'
 import { openFairSlots } from '../http/requests/fair-slots.ts'
+import { isAmong } from '../http/requests/if-none-match.ts'
 import { formatsSchema, pageAnswer } from './answers/answer-schema.ts'
 import { formOf } from './answers/content-negotiation.ts'
 import { openEtags } from './answers/etag.ts'
@@ -148,7 +149,7 @@ export function readerRoutes({ reader, access, key, options, queriesAtOnce, keys
 
   function send(reply: FastifyReply, { headers, body }: Serialized): FastifyReply {
     const { etag } = headers
-    if (etag !== undefined && isAmong(reply.request.headers['if-none-match'] ?? '', etag)) {
+    if (etag !== undefined && isAmong(reply.request.headers['if-none-match'], etag)) {
       const { 'content-type': _type, 'content-encoding': _coding, ...kept } = headers
       return reply.code(304).headers(kept).send()
     }
@@ -224,11 +225,6 @@ async function answer(parts: PageParts, serialization: Serialization, signal: Ab
       ? { buckets: await answerBuckets(parts.reader, request, signal) }
       : { rows: await answerRows(parts, request, signal) }
   return await serializePage(page, serialization, signal)
-}
-
-/** If-None-Match, which compares weakly (RFC 9110 §13.1.2). */
-function isAmong(header: string, etag: string): boolean {
-  return header.split(',').some(tag => ['*', etag].includes(tag.trim().replace(/^W\//, '')))
 }
 
 /** Errors that are handled separately, and errors that indicate a bug here, which are not failures of the store. */

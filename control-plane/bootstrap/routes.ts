@@ -3,6 +3,7 @@
 import { hash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Fault, HttpError } from '../../http/errors.ts'
+import { isAmong } from '../../http/requests/if-none-match.ts'
 import type { HttpServer } from '../../http/server.ts'
 import { type Authentication, actorOf, callerOf, changerOf } from '../access/authentication.ts'
 import type { Authorization } from '../access/authorization.ts'
@@ -16,7 +17,7 @@ import { type ChannelId, type ThingId, toChannelId, toThingId } from '../ids.ts'
 import { unstored } from '../requests/answers.ts'
 import { refuseFaults, textFault } from '../requests/text.ts'
 import type { Things } from '../things/store.ts'
-import { eTagOf, expectedVersions, isAmong, writtenOrThrow } from '../versions.ts'
+import { eTagOf, expectedVersions, writtenOrThrow } from '../versions.ts'
 import type {
   BootstrapConfig,
   BootstrapConfigFields,
