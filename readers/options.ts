@@ -43,5 +43,13 @@ export const readerOptions = Type.Object({
   }),
 })
 
+/** An option of each store. */
+export const queryTimeoutMs = Type.Integer({
+  default: 30_000,
+  minimum: 100,
+  maximum: 600_000,
+  description: 'Milliseconds that one query may take; a longer one gets 422.',
+})
+
 /** The options as a reader gets them. */
 export type ReaderOptions = Static<typeof readerOptions>

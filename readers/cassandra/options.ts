@@ -2,6 +2,7 @@
 
 import { type Static, Type } from 'typebox'
 import { sinkOptions } from '../../sinks/cassandra/options.ts'
+import { queryTimeoutMs } from '../options.ts'
 
 const { url, user, password, tls, caFile, certFile, keyFile, tlsName, connectTimeoutMs } = sinkOptions.properties
 
@@ -33,9 +34,7 @@ export const readerStoreOptions = Type.Object({
     description: 'Milliseconds after which a request fails and its connection is closed.',
   }),
   queryTimeoutMs: Type.Integer({
-    default: 30_000,
-    minimum: 100,
-    maximum: 600_000,
+    ...queryTimeoutMs,
     description: 'Milliseconds that one query may take in the store, in all of its requests; a longer one is answered with 422.',
   }),
 })

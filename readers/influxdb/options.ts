@@ -2,6 +2,7 @@
 
 import { type Static, Type } from 'typebox'
 import { sinkOptions } from '../../sinks/influxdb/options.ts'
+import { queryTimeoutMs } from '../options.ts'
 
 const { url, token, caFile, certFile, keyFile, requestsInFlight } = sinkOptions.properties
 
@@ -12,12 +13,7 @@ export const readerStoreOptions = Type.Object({
   caFile,
   certFile,
   keyFile,
-  queryTimeoutMs: Type.Integer({
-    default: 30_000,
-    minimum: 100,
-    maximum: 600_000,
-    description: 'Milliseconds that one query may take; a longer one gets 422.',
-  }),
+  queryTimeoutMs,
   requestsInFlight: Type.Integer({
     ...requestsInFlight,
     default: 16,

@@ -2,6 +2,7 @@
 
 import { type Static, Type } from 'typebox'
 import { sinkOptions } from '../../sinks/mongodb/options.ts'
+import { queryTimeoutMs } from '../options.ts'
 
 const { url, user, password, caFile, certFile, keyFile, connectTimeoutMs } = sinkOptions.properties
 
@@ -21,12 +22,7 @@ export const readerStoreOptions = Type.Object({
     ...connectTimeoutMs,
     description: 'Milliseconds to wait for a server that answers, and for a connection to it.',
   }),
-  queryTimeoutMs: Type.Integer({
-    default: 30_000,
-    minimum: 100,
-    maximum: 600_000,
-    description: 'Milliseconds that one query may take; a longer one gets 422.',
-  }),
+  queryTimeoutMs,
   connectionsMax: Type.Integer({
     default: 10,
     minimum: 1,
