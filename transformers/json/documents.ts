@@ -4,6 +4,7 @@ import type { Envelope } from '../envelope.ts'
 import { type JsonObject, senmlFormat } from '../record-batch.ts'
 import { defaultTimeBounds, type TimeBounds, type Transformer } from '../transformer.ts'
 import { badElement, badFormatText, badRoot, badTime, noFormat, reservedFormat, timeOutOfRange, tooLong } from './faults.ts'
+import { isObject } from './flatten.ts'
 import { payloadBytesMaxDefault } from './limits.ts'
 import { type ExactNumbers, openExactNumbers } from './number-texts.ts'
 import { parsePayload } from './parse.ts'
@@ -76,10 +77,6 @@ export function openJsonDocuments({
       }
     },
   }
-}
-
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** The last part of a subtopic, which names the table, collection or measurement. */

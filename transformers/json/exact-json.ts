@@ -139,8 +139,8 @@ function next(): number {
   return text.charCodeAt(at)
 }
 
-function define(object: Record<string, unknown>, key: string, value: unknown): void {
-  // An assignment would change the object's prototype.
+/** Sets the key. An assignment to `__proto__` would change the object's prototype. */
+export function define(object: Record<string, unknown>, key: string, value: unknown): void {
   if (key === '__proto__') Object.defineProperty(object, key, { value, writable: true, enumerable: true, configurable: true })
   else object[key] = value
 }

@@ -48,7 +48,7 @@ export function flatten(document: JsonValue): Fields {
   return fields
 }
 
-function isObject(value: JsonValue): value is JsonObject {
+export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 

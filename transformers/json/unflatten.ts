@@ -3,6 +3,7 @@
 import { DecodeError } from '../decode-error.ts'
 import { excerpt } from '../excerpt.ts'
 import type { JsonObject } from '../record-batch.ts'
+import { define } from './exact-json.ts'
 import { type Fields, type FieldValue, levelsMax, separator } from './flatten.ts'
 
 /** An object while it is being filled. */
@@ -64,11 +65,6 @@ function branchOf(root: Branch, key: string, stop: number): Branch {
 }
 
 /** An assignment to `__proto__` would change the prototype; defined like this, it is an ordinary key. */
-function define(branch: Branch, key: string, value: FieldValue | Branch): void {
-  if (key === '__proto__') Object.defineProperty(branch, key, { value, writable: true, enumerable: true, configurable: true })
-  else branch[key] = value
-}
-
 function emptyPart(key: string): DecodeError {
   return new DecodeError('unflatten-key', key === '' ? 'a key is empty' : `the key ${excerpt(key)} has an empty part`, {
     hint: `each part between two ${separator} is the key of one level, which must not be empty`,
