@@ -1,7 +1,5 @@
 // A message that was changed in the log is detected when it is read, and never decoded; messages older than checksums can be read.
 
-import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type EmbeddedLog } from '../../../pipeline/embedded-log/log.ts'
 import { openEmbeddedSource } from '../../../pipeline/embedded-log/source.ts'
@@ -15,12 +13,6 @@ beforeEach(() => {
   folder = makeFolder()
 })
 afterEach(() => folder.remove())
-
-function change(sql: string): void {
-  const database = new DatabaseSync(join(folder.path, 'messages.sqlite'))
-  database.exec(sql)
-  database.close()
-}
 
 /** The offsets that a writer's source returns, up to the end of the log or a fault. */
 async function read(log: EmbeddedLog, damaged: 'error' | 'dead-letter' = 'error') {
@@ -71,7 +63,7 @@ test.each([
   const log = openLogIn(folder.path)
   await log.append([message, message, message])
   await log.close()
-  change(`UPDATE messages SET ${changed} WHERE "offset" = 2`)
+  folder.change(`UPDATE messages SET ${changed} WHERE "offset" = 2`)
   const again = openLogIn(folder.path)
   const { offsets, fault } = await read(again)
   expect(offsets).toEqual([0, 1])
@@ -94,11 +86,11 @@ test('the statement in the error discards the message', async () => {
   const log = openLogIn(folder.path)
   await log.append([message, message])
   await log.close()
-  change('UPDATE messages SET payload = x\'00\' WHERE "offset" = 0')
+  folder.change('UPDATE messages SET payload = x\'00\' WHERE "offset" = 0')
   const damaged = openLogIn(folder.path)
   const [, statement] = /: (UPDATE [^;]*);/.exec(((await read(damaged)).fault as Error).message)!
   await damaged.close()
-  change(statement!)
+  folder.change(statement!)
   const mended = openLogIn(folder.path)
   expect(await read(mended)).toMatchObject({ offsets: [0, 1], fault: undefined })
   expect(readAll(mended)[0]!.message.payload).toHaveLength(0)

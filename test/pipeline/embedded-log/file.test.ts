@@ -2,7 +2,6 @@
 
 import { statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { openEmbeddedSource } from '../../../pipeline/embedded-log/source.ts'
 import { LogUnavailableError } from '../../../pipeline/log.ts'
@@ -16,12 +15,6 @@ beforeEach(() => {
   folder = makeFolder()
 })
 afterEach(() => folder.remove())
-
-function change(sql: string): void {
-  const database = new DatabaseSync(join(folder.path, 'messages.sqlite'))
-  database.exec(sql)
-  database.close()
-}
 
 test('a second opening is refused while the first has the file open, and possible afterwards', async () => {
   const first = openLogIn(folder.path)
@@ -43,9 +36,9 @@ test('only the owner can read the file and its write-ahead log', async () => {
 test('a file of another format, topic or program is refused and not changed', async () => {
   await openLogIn(folder.path).close()
   expect(() => openLogIn(folder.path, { name: 'other' })).toThrow(/is the log of the topic messages, not of other/)
-  change('PRAGMA user_version = 2')
+  folder.change('PRAGMA user_version = 2')
   expect(() => openLogIn(folder.path)).toThrow(/has format 2, but this release reads format 1/)
-  change('PRAGMA application_id = 7')
+  folder.change('PRAGMA application_id = 7')
   expect(() => openLogIn(folder.path)).toThrow(/is a database, but not a log/)
 })
 
@@ -61,9 +54,9 @@ test('a missing folder is a clear error with its cause', () => {
 
 test('a log that has used its 2^44 offsets is refused at the start', async () => {
   await openLogIn(folder.path).close()
-  change('UPDATE log SET start = 17592186044416')
+  folder.change('UPDATE log SET start = 17592186044416')
   expect(() => openLogIn(folder.path)).toThrow(/has used its 17592186044415 offsets/)
-  change('UPDATE log SET start = 17592186044415')
+  folder.change('UPDATE log SET start = 17592186044415')
   const log = openLogIn(folder.path)
   expect(await log.append([outgoing()])).toEqual([{ partition: 0, offset: 17_592_186_044_415 }])
   await expect(log.append([outgoing()])).rejects.toThrow(/used all its offsets/)

@@ -3,6 +3,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { pino } from 'pino'
 import { openChunkReader } from '../../../pipeline/embedded-log/chunk.ts'
 import { type EmbeddedLog, type EmbeddedLogOptions, openEmbeddedLog } from '../../../pipeline/embedded-log/log.ts'
@@ -11,9 +12,15 @@ import type { OutgoingMessage } from '../../../pipeline/log.ts'
 
 export const silent = pino({ level: 'silent' })
 
-export function makeFolder(): { path: string; remove: () => void } {
+/** @returns change: runs SQL on the file of the log in it */
+export function makeFolder(): { path: string; change: (sql: string) => void; remove: () => void } {
   const path = mkdtempSync(join(tmpdir(), 'sluice-log-'))
-  return { path, remove: () => rmSync(path, { recursive: true, force: true }) }
+  const change = (sql: string): void => {
+    const database = new DatabaseSync(join(path, 'messages.sqlite'))
+    database.exec(sql)
+    database.close()
+  }
+  return { path, change, remove: () => rmSync(path, { recursive: true, force: true }) }
 }
 
 export function openLogIn(folder: string, options: Partial<EmbeddedLogOptions> = {}): EmbeddedLog {
