@@ -1,7 +1,6 @@
 // Runs a process: opens its components in order, works until a signal, and closes the components in reverse order.
 
 import { pause, unlessAborted } from './aborting.ts'
-import { openCleanup } from './cleanup.ts'
 import type { Logger } from './logger.ts'
 import type { OutageReport } from './outage.ts'
 import type { ProcessOptions } from './process-options.ts'
@@ -84,4 +83,35 @@ export async function openWhenThere<Part>({ open, closeLate, isAway, outage, sig
     }
   }
   return undefined
+}
+
+export interface Cleanup {
+  /** Call it right after a part was opened. */
+  add(close: () => Promise<void>): void
+  /**
+   * Closes the parts in reverse order. A failure is logged, and does not prevent the others from closing. Never rejects.
+   *
+   * @returns the first failure
+   */
+  close(): Promise<unknown>
+}
+
+/** Closes everything that was opened, even if something does not close. */
+export function openCleanup(logger: Pick<Logger, 'error'>): Cleanup {
+  const cleanup: (() => Promise<void>)[] = []
+  return {
+    add: close => void cleanup.push(close),
+    async close() {
+      let failed: unknown
+      for (let close = cleanup.pop(); close !== undefined; close = cleanup.pop()) {
+        try {
+          await close()
+        } catch (error) {
+          failed ??= error
+          logger.error({ err: error }, 'a component failed to close')
+        }
+      }
+      return failed
+    },
+  }
 }

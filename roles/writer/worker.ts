@@ -1,9 +1,8 @@
 // Opens one worker of a writer, with its own source, transformer, sink and dead letters, once its log and store are available.
 
-import { openCleanup } from '../../config/cleanup.ts'
 import { type Logger, openLogger } from '../../config/logger.ts'
 import type { OutageReport } from '../../config/outage.ts'
-import { openWhenThere } from '../../config/run-process.ts'
+import { openCleanup, openWhenThere } from '../../config/run-process.ts'
 import { deadLettersTopicConfig } from '../../pipeline/dead-letters/topic-config.ts'
 import { type KafkaConnection, openAdmin } from '../../pipeline/kafka/connection.ts'
 import { type KafkaLog, openKafkaLog } from '../../pipeline/kafka/log.ts'

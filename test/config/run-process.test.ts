@@ -1,9 +1,9 @@
-// Waiting for dependencies at a start: the signal ends it, also during an attempt, and whatever opens later is closed.
+// Waiting for dependencies at a start, which a signal ends, also during an attempt; and whatever was opened is closed.
 
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { aborted } from '../../config/aborting.ts'
 import { openOutage } from '../../config/outage.ts'
-import { openWhenThere, runProcess, type Waiting } from '../../config/run-process.ts'
+import { openCleanup, openWhenThere, runProcess, type Waiting } from '../../config/run-process.ts'
 import { recordingLogger } from '../pipeline/writer/workers/recording-logger.ts'
 
 class AwayError extends Error {}
@@ -83,4 +83,21 @@ test('a stop that takes longer than its option says ends the process with 1', as
   expect(JSON.stringify(lines())).toContain('process.stop_seconds (7)')
   hanging.resolve()
   await running
+})
+
+test('parts are closed in reverse order, and one that does not close is logged and does not keep others open', async () => {
+  const { logger, lines } = recordingLogger()
+  const cleanup = openCleanup(logger)
+  const closed: string[] = []
+  for (const part of ['store', 'sink', 'source']) {
+    cleanup.add(async () => {
+      if (part === 'sink') throw new Error('the sink does not close')
+      closed.push(part)
+    })
+  }
+  expect(await cleanup.close()).toMatchObject({ message: 'the sink does not close' })
+  expect(closed).toEqual(['source', 'store'])
+  expect(lines()).toMatchObject([{ msg: 'a component failed to close', err: { message: 'the sink does not close' } }])
+  expect(await cleanup.close()).toBeUndefined()
+  expect(closed).toEqual(['source', 'store'])
 })
