@@ -3,42 +3,121 @@
 
 CREATE SCHEMA IF NOT EXISTS formats;
 
-CREATE TABLE public.messages (
-  time timestamptz NOT NULL,
-  channel text NOT NULL,
-  subtopic text NOT NULL,
+-- A number for each channel that has rows.
+CREATE TABLE sluice.channels (
+  id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  channel text NOT NULL UNIQUE,
+  -- How many named series it has, which the writer's option store.series_per_channel_max bounds.
+  series integer NOT NULL DEFAULT 0
+);
+
+-- What rows name instead of repeating it: writing and storing the texts in each row would cost half of the rate and of the disk. A series without a name is
+-- the rest of a thing (channel, publisher): its rows have subtopic, protocol, name and unit themselves.
+CREATE TABLE sluice.series (
+  id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  channel integer NOT NULL REFERENCES sluice.channels (id),
   publisher text NOT NULL,
-  protocol text NOT NULL,
-  name text NOT NULL,
+  subtopic text,
+  protocol text,
+  name text,
   unit text,
+  added_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  -- Maintenance found no row of it: the next one removes it unless a writer has asked for it meanwhile, which sets this to false.
+  is_unused boolean NOT NULL DEFAULT false,
+  CONSTRAINT series_key UNIQUE NULLS NOT DISTINCT (channel, publisher, name, subtopic, unit, protocol)
+);
+
+-- One row. Changes whenever maintenance marks series as unused: a writer whose cache is of another generation looks its series up again.
+CREATE TABLE sluice.dictionary (
+  generation uuid NOT NULL DEFAULT gen_random_uuid()
+);
+INSERT INTO sluice.dictionary DEFAULT VALUES;
+
+-- Fixed sizes first, so that no row is padded more than once.
+CREATE TABLE sluice.records (
+  time timestamptz NOT NULL,
+  position bigint NOT NULL,
   value float8,
-  string_value text,
+  channel integer NOT NULL,
+  series integer NOT NULL,
+  index integer NOT NULL,
   bool_value boolean,
+  string_value text,
   data_value bytea,
   sum float8,
   update_time float8,
-  position bigint NOT NULL,
-  index integer NOT NULL
+  -- Only in rows whose series has no name.
+  subtopic text,
+  protocol text,
+  name text,
+  unit text
 ) PARTITION BY RANGE (time);
 
-CREATE INDEX messages_channel_time ON public.messages (channel, time DESC);
-CREATE INDEX messages_publisher_time ON public.messages (hashtextextended(publisher, hashtextextended(channel, 0)), time DESC);
+-- Ascending: pages stay full where rows come in the order of time.
+CREATE INDEX records_channel_time ON sluice.records (channel, time);
+CREATE INDEX records_series_time ON sluice.records (series, time);
 
-CREATE TABLE sluice.messages_default PARTITION OF public.messages DEFAULT;
+CREATE TABLE sluice.records_default PARTITION OF sluice.records DEFAULT;
 -- So that moving a month out of it reads only the rows of that month, and not those with odd clocks.
-CREATE INDEX messages_default_time ON sluice.messages_default (time);
+CREATE INDEX records_default_time ON sluice.records_default (time);
 
--- For people: the rows of one publisher, by the index of publishers, which no statement uses without its expression. PostgreSQL puts the bodies in
--- place of the calls, so that conditions, orders and limits around them use the index too.
+-- The public contract.
+CREATE VIEW public.messages AS
+  SELECT m.time, c.channel, coalesce(m.subtopic, s.subtopic) AS subtopic, s.publisher, coalesce(m.protocol, s.protocol) AS protocol,
+    coalesce(m.name, s.name) AS name, CASE WHEN m.name IS NULL THEN s.unit ELSE m.unit END AS unit,
+    m.value, m.string_value, m.bool_value, m.data_value, m.sum, m.update_time, m.position, m.index
+  FROM sluice.records AS m JOIN sluice.series AS s ON s.id = m.series JOIN sluice.channels AS c ON c.id = m.channel;
 
-CREATE FUNCTION sluice.of_publisher(of_channel text, of_thing text) RETURNS SETOF public.messages
+-- For people, where the view alone would sort all rows of a month. PostgreSQL puts the bodies in place of the calls, so that conditions, orders and limits
+-- around them use the indexes too.
+
+-- The rows of one channel: ORDER BY time DESC LIMIT 10 walks the index.
+CREATE FUNCTION sluice.of_channel(of_channel text) RETURNS SETOF public.messages
   LANGUAGE sql STABLE PARALLEL SAFE AS $$
-    SELECT * FROM public.messages
-    WHERE hashtextextended(publisher, hashtextextended(channel, 0)) = hashtextextended(of_thing, hashtextextended(of_channel, 0))
-      AND channel = of_channel AND publisher = of_thing
+    SELECT m.time, c.channel, coalesce(m.subtopic, s.subtopic), s.publisher, coalesce(m.protocol, s.protocol),
+      coalesce(m.name, s.name), CASE WHEN m.name IS NULL THEN s.unit ELSE m.unit END,
+      m.value, m.string_value, m.bool_value, m.data_value, m.sum, m.update_time, m.position, m.index
+    FROM sluice.records AS m JOIN sluice.series AS s ON s.id = m.series JOIN sluice.channels AS c ON c.id = m.channel
+    WHERE m.channel = (SELECT known.id FROM sluice.channels AS known WHERE known.channel = of_channel)
   $$;
 
--- The same as a condition, for the tables of formats: WHERE sluice.of_publisher(channel, publisher, '<channel>', '<thing>').
+-- The rows of one thing, through its series.
+CREATE FUNCTION sluice.of_publisher(of_channel text, of_thing text) RETURNS SETOF public.messages
+  LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT m.time, c.channel, coalesce(m.subtopic, s.subtopic), s.publisher, coalesce(m.protocol, s.protocol),
+      coalesce(m.name, s.name), CASE WHEN m.name IS NULL THEN s.unit ELSE m.unit END,
+      m.value, m.string_value, m.bool_value, m.data_value, m.sum, m.update_time, m.position, m.index
+    FROM sluice.channels AS c JOIN sluice.series AS s ON s.channel = c.id JOIN sluice.records AS m ON m.series = s.id
+    WHERE c.channel = of_channel AND s.publisher = of_thing
+  $$;
+
+-- At most so many rows of each of its series, the newest ones: a page of the newest rows does not read what is older. NULL for all.
+CREATE FUNCTION sluice.of_publisher(of_channel text, of_thing text, rows_each bigint) RETURNS SETOF public.messages
+  LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT m.time, c.channel, coalesce(m.subtopic, s.subtopic), s.publisher, coalesce(m.protocol, s.protocol),
+      coalesce(m.name, s.name), CASE WHEN m.name IS NULL THEN s.unit ELSE m.unit END,
+      m.value, m.string_value, m.bool_value, m.data_value, m.sum, m.update_time, m.position, m.index
+    FROM sluice.channels AS c JOIN sluice.series AS s ON s.channel = c.id
+      CROSS JOIN LATERAL (
+        SELECT * FROM sluice.records AS own WHERE own.series = s.id ORDER BY own.time DESC, own.position DESC, own.index DESC LIMIT rows_each
+      ) AS m
+    WHERE c.channel = of_channel AND s.publisher = of_thing
+  $$;
+
+-- The newest row of each series of a channel.
+CREATE FUNCTION sluice.latest_of(of_channel text) RETURNS SETOF public.messages
+  LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT m.time, c.channel, coalesce(m.subtopic, s.subtopic), s.publisher, coalesce(m.protocol, s.protocol),
+      coalesce(m.name, s.name), CASE WHEN m.name IS NULL THEN s.unit ELSE m.unit END,
+      m.value, m.string_value, m.bool_value, m.data_value, m.sum, m.update_time, m.position, m.index
+    FROM sluice.channels AS c JOIN sluice.series AS s ON s.channel = c.id
+      CROSS JOIN LATERAL (
+        SELECT * FROM sluice.records AS own WHERE own.series = s.id ORDER BY own.time DESC, own.position DESC, own.index DESC LIMIT 1
+      ) AS m
+    WHERE c.channel = of_channel
+  $$;
+
+-- One publisher as a condition, for the tables of formats: WHERE sluice.of_publisher(channel, publisher, '<channel>', '<thing>').
 CREATE FUNCTION sluice.of_publisher(channel text, publisher text, of_channel text, of_thing text) RETURNS boolean
   LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT hashtextextended(publisher, hashtextextended(channel, 0)) = hashtextextended(of_thing, hashtextextended(of_channel, 0))
