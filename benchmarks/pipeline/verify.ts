@@ -33,7 +33,7 @@ const logId = 'benchmark'
 const writer = 'benchmark'
 const logs = [{ logName: 'messages', logId, writer }]
 /** Of the PostgreSQL sink. */
-const options = { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0, nameIndex: false }
+const options = { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0, seriesPerChannelMax: 100_000 }
 const startUs = Date.UTC(2026, 9, 1) * 1000
 
 interface VerifiedStore {

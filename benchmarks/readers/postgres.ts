@@ -57,7 +57,7 @@ function append(batch: RecordBatch, offset: number): void {
 }
 
 async function fill(database: Database): Promise<void> {
-  const options = { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0, nameIndex: false }
+  const options = { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0, seriesPerChannelMax: 100_000 }
   const sink = await openSink({ database, options, logs: [{ logName: 'messages', logId: 'bench', writer: 'bench' }] })
   await sink.takeNumbers([0])
   const batch = new RecordBatch()

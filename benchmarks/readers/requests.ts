@@ -172,7 +172,7 @@ try {
     connectionsMax: 8,
     plansEach: true,
   })
-  const options = { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0, nameIndex: false }
+  const options = { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0, seriesPerChannelMax: 100_000 }
   const sink = await openSink({ database, options, logs: [{ logName: 'messages', logId: 'bench', writer: 'bench' }] })
   await sink.takeNumbers([0])
   const refuse = async (): Promise<never> => {

@@ -140,7 +140,7 @@ try {
   const near = Number(values.latency) === 0 ? url : url.replace(/:\d+\//, `:${proxy.port}/`)
   const database = await openServer({ url: near, applicationName: 'benchmark', connectionsMax: 2 })
   const operator = await openServer({ url, applicationName: 'operator', connectionsMax: 1 })
-  const options = { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0, nameIndex: false }
+  const options = { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0, seriesPerChannelMax: 100_000 }
   const sink = await openSink({
     database,
     options,

@@ -19,12 +19,22 @@ interface ReaderOptions extends ReaderStoreOptions {
 
 const option = named('store.url', 'SVC_RELATIONAL_URL')
 
-/** Tables of the schema `sluice`. The server's messages do not name the schema; all other tables belong to formats. */
-const ownTables: ReadonlySet<string> = new Set(['formats', 'logs', 'migrations', 'offsets', 'replayed'])
+/** Tables of the schema `sluice`, but for the months of records. The server's messages do not name the schema; all other tables belong to formats. */
+const ownTables: ReadonlySet<string> = new Set([
+  'channels',
+  'dictionary',
+  'formats',
+  'logs',
+  'migrations',
+  'offsets',
+  'records',
+  'replayed',
+  'series',
+])
 
 /** As docs/stores/postgres.md lists them. */
 function writerTableRights(table: string): string {
-  if (table === 'messages') return 'SELECT, INSERT ON public.messages'
+  if (table === 'messages') return 'SELECT ON public.messages'
   return ownTables.has(table) ? 'SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA sluice' : 'SELECT, INSERT ON ALL TABLES IN SCHEMA formats'
 }
 
@@ -70,13 +80,7 @@ export const relational: StoreKind<WriterOptions, ReaderOptions> = {
       classify,
       async maintain() {
         const { maintain } = await import('../../sinks/postgres/schema.ts')
-        // Connects with its first statement: only if there is an index to create.
-        const unhurried = await openServer({ url: options.url, applicationName: `sluice-maintenance-${writer}`, connectionsMax: 1 })
-        try {
-          await maintain(database, options, unhurried)
-        } finally {
-          await unhurried.close()
-        }
+        await maintain(database, options)
       },
       close: () => database.close(),
     }

@@ -170,7 +170,7 @@ const documentColumns = `${originColumns}, NULL::text, NULL::text, NULL::bigint,
 function contentsSql(tables: readonly RowTable[], condition: string): string {
   const rows = tables.map(
     ({ format, table }, nth) =>
-      `SELECT ${nth} AS nth, ${format === senmlFormat ? recordColumns : documentColumns} FROM ${table} WHERE ${condition}`,
+      `SELECT ${nth} AS nth, ${format === senmlFormat ? `${recordColumns} FROM public.messages` : `${documentColumns} FROM ${table}`} WHERE ${condition}`,
   )
   return `
     SELECT every.*, replayed.position IS NOT NULL AS replayed
@@ -186,7 +186,7 @@ function sizesSql(tables: readonly RowTable[], range: PositionRange): string {
       format === senmlFormat
         ? 'coalesce(octet_length(string_value), 0) + coalesce(octet_length(data_value), 0)'
         : 'octet_length(payload::text)'
-    return `SELECT position, 500 + octet_length(subtopic) + ${own} AS bytes FROM ${table} WHERE ${inRange(range)}`
+    return `SELECT position, 500 + octet_length(subtopic) + ${own} AS bytes FROM ${format === senmlFormat ? 'public.messages' : table} WHERE ${inRange(range)}`
   })
   return `SELECT position, sum(bytes)::bigint AS bytes FROM (${rows.join(' UNION ALL ')}) AS every GROUP BY position ORDER BY position`
 }

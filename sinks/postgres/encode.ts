@@ -1,8 +1,9 @@
-// Encodes a record batch as binary COPY files, one for each table. Pure, and the sink's hot path.
+// Encodes a record batch as binary COPY files, one for each table: the sink's hot path.
 
 import { jsonText } from '../../transformers/json/json-text.ts'
 import {
   type DocumentColumns,
+  type MessageColumns,
   Outcome,
   type Range,
   type RecordBatch,
@@ -11,32 +12,30 @@ import {
   ValueKind,
 } from '../../transformers/record-batch.ts'
 import type { CountedMessages } from '../counts.ts'
-import { beyondInt64, longIdentifiers, type Rejections } from '../rejections.ts'
+import { beyondInt64, longIdentifiers, noRejections, type Rejections } from '../rejections.ts'
 import { type LogNumbers, positionHighAt, positionLow, type Rejection } from '../sink.ts'
 import { CopyBytes, type EncodedTable } from './copy.ts'
+import { identifiersBytesMax } from './registry.ts'
+import type { NumberedRecords } from './series.ts'
+import type { DictionaryState } from './series-store.ts'
 
 /** What `write` needs of a batch, without its strings, and what earlier attempts have found out, for the next one. */
 export interface EncodedBatch extends Rejections {
   readonly messages: CountedMessages
   readonly ranges: readonly Range[]
-  readonly tables: readonly EncodedTable[]
+  readonly tables: EncodedTable[]
+  /** The batch, while its records are not encoded: their series have to be looked up first. */
+  pending: RecordBatch | undefined
+  /** What the numbers of its series depend on; undefined without records. */
+  state: DictionaryState | undefined
 }
 
-// The columns that are the same for all rows of a message come first, so that they can be copied in one piece.
-export const recordColumns =
-  '(channel, subtopic, publisher, protocol, position, time, name, unit, value, string_value, bool_value, data_value, sum, update_time, index)'
-export const documentColumns = '(channel, subtopic, publisher, protocol, position, created, payload, index)'
+// Of the columns that `targetOf` names.
 const recordFields = 15
 const documentFields = 8
 
 /** Microseconds from 1970-01-01 to 2000-01-01, where PostgreSQL's timestamps begin. */
 const postgresEpochUs = 946_684_800_000_000
-
-/**
- * Most bytes of channel, publisher and format together. The channel is part of an index row, which holds at most 2,704 bytes, and so is the format's
- * name, in another index.
- */
-const identifiersBytesMax = 2048
 
 /** A table while it is being filled. */
 class TableRows {
@@ -60,21 +59,18 @@ class TableRows {
   }
 }
 
+/**
+ * Encodes all but the records, whose series may have to be looked up first: `addRecords` does.
+ */
 export function encode(batch: RecordBatch, logNumbers: LogNumbers): EncodedBatch {
-  const { messages, records, documents } = batch
-  const encoded = {
+  const { messages, documents } = batch
+  const encoded: EncodedBatch = {
     messages: { length: messages.length, at: messages.at, offset: messages.offset, outcome: messages.outcome },
     ranges: batch.ranges.map(range => ({ ...range })),
-    tables: [] as EncodedTable[],
-    rejected: new Map<number, Rejection>(),
-    acknowledged: new Set<number>(),
-  }
-  if (records.length > 0) {
-    const table = new TableRows(senmlFormat, records.length * 320)
-    for (let at = 0; at < records.length; at++) {
-      if (beginRow(table, batch, records.message[at]!, recordFields, logNumbers, encoded.rejected)) encodeRecord(table, records, at)
-    }
-    if (table.rows > 0) encoded.tables.push(finish(table))
+    tables: [],
+    pending: batch.records.length > 0 ? batch : undefined,
+    state: undefined,
+    ...noRejections(),
   }
   if (documents.length > 0) {
     for (const table of encodeDocuments(batch, logNumbers, encoded.rejected)) encoded.tables.push(finish(table))
@@ -82,31 +78,74 @@ export function encode(batch: RecordBatch, logNumbers: LogNumbers): EncodedBatch
   return encoded
 }
 
-/** The rest of a record's row. */
-function encodeRecord(table: TableRows, records: RecordColumns, at: number): void {
-  const copy = table.copy
-  const name = records.name[at]!
-  const unit = records.unit[at]
-  const content = records.content[at]
-  const contentBytesMax = content === undefined ? 0 : typeof content === 'string' ? content.length * 3 : content.length
-  // Every field has a length (10 × 4), and the fixed-size ones have their bytes: time, two numbers, a value, the index (5 × 8).
-  copy.reserve(80 + name.length * 3 + (unit === undefined ? 0 : unit.length * 3) + contentBytesMax)
+/** Encodes the records, in the order of the series of each message's first record: then neighbors in the table have the same series. */
+export function addRecords(encoded: EncodedBatch, batch: RecordBatch, numbers: NumberedRecords, logNumbers: LogNumbers): void {
+  encoded.pending = undefined
+  if (numbers.length === 0) return
+  const { messages, records } = batch
+  const table = new TableRows(senmlFormat, records.length * 140)
+  const { copy, unitMessage, unitRow, unitByte } = table
+  const order = bySeries(numbers)
+  for (let nth = 0; nth < numbers.length; nth++) {
+    const unit = order[nth]!
+    const message = numbers.message[unit]!
+    const offset = messages.offset[message]!
+    const high = positionHighAt(logNumbers, messages.at[message]!, offset)
+    const low = positionLow(offset)
+    const channel = numbers.channel[unit]!
+    const end = numbers.end[unit]!
+    unitMessage.push(message)
+    unitRow.push(table.rows)
+    unitByte.push(copy.at)
+    for (let at = numbers.start[unit]!; at < end; at++) {
+      const content = records.content[at]
+      // Every field has a length (15 × 4), and the fixed-size ones have their bytes: three times 4, and up to 5 times 8.
+      copy.reserve(2 + 60 + 12 + 40 + (content === undefined ? 0 : typeof content === 'string' ? content.length * 3 : content.length))
+      copy.fields(recordFields)
+      copy.int32(channel)
+      copy.int64(high, low)
+      encodeRecord(table, records, at, numbers.series[at]!)
+      if (numbers.series[at]! < 0) encodeTexts(copy, messages, message, records.name[at]!, records.unit[at])
+      else {
+        copy.none()
+        copy.none()
+        copy.none()
+        copy.none()
+      }
+    }
+  }
+  encoded.state = numbers.state
+  encoded.tables.push(finish(table))
+}
 
-  const timeUs = records.timeUs[at]!
-  const sincePostgresEpochUs = timeUs - postgresEpochUs
+/** The messages with rows, by the series of their first record and, within it, in the order of the log. */
+function bySeries({ length, start, series }: NumberedRecords): Uint32Array {
+  // Both in one number, which a typed array sorts without a function: 31 and 22 bits.
+  const keys = new Float64Array(length)
+  for (let unit = 0; unit < length; unit++) keys[unit] = Math.abs(series[start[unit]!]!) * unitsMax + unit
+  if (length <= unitsMax) keys.sort()
+  return Uint32Array.from(keys, key => key % unitsMax)
+}
+
+/** Many more than a batch has. */
+const unitsMax = 0x40_0000
+
+/** A record's own columns. */
+function encodeRecord(table: TableRows, records: RecordColumns, at: number, series: number): void {
+  const copy = table.copy
+  copy.int32(Math.abs(series))
+  const sincePostgresEpochUs = records.timeUs[at]! - postgresEpochUs
   copy.int64(Math.floor(sincePostgresEpochUs / 0x1_0000_0000), sincePostgresEpochUs >>> 0)
-  copy.text(name)
-  if (unit === undefined) copy.none()
-  else copy.text(unit)
+  copy.int32(records.index[at]!)
 
   const kind = records.valueKind[at]
   if (kind === ValueKind.number) copy.float64(records.number[at]!)
   else copy.none()
-  if (kind === ValueKind.string) copy.text(content as string)
+  if (kind === ValueKind.string) copy.text(records.content[at] as string)
   else copy.none()
   if (kind === ValueKind.boolean) copy.boolean(records.number[at]!)
   else copy.none()
-  if (kind === ValueKind.data) copy.data(content as Uint8Array)
+  if (kind === ValueKind.data) copy.data(records.content[at] as Uint8Array)
   else copy.none()
 
   const sum = records.sum[at]!
@@ -115,9 +154,20 @@ function encodeRecord(table: TableRows, records: RecordColumns, at: number): voi
   const updateTime = records.updateTime[at]!
   if (Number.isNaN(updateTime)) copy.none()
   else copy.float64(updateTime)
-  copy.int32(records.index[at]!)
   table.recordIndex.push(records.index[at]!)
   table.rows++
+}
+
+/** The texts of a row whose series has none. */
+function encodeTexts(copy: CopyBytes, messages: MessageColumns, message: number, name: string, unit: string | undefined): void {
+  const subtopic = messages.subtopic[message]!
+  const protocol = messages.protocol[message]!
+  copy.reserve(16 + (subtopic.length + protocol.length + name.length + (unit?.length ?? 0)) * 3)
+  copy.text(subtopic)
+  copy.text(protocol)
+  copy.text(name)
+  if (unit === undefined) copy.none()
+  else copy.text(unit)
 }
 
 function encodeDocuments(batch: RecordBatch, logNumbers: LogNumbers, rejected: Map<number, Rejection>): TableRows[] {
@@ -132,7 +182,7 @@ function encodeDocuments(batch: RecordBatch, logNumbers: LogNumbers, rejected: M
     }
     let table = tables.get(format)
     if (table === undefined) tables.set(format, (table = new TableRows(format, 1024)))
-    if (beginRow(table, batch, message, documentFields, logNumbers, rejected)) encodeDocument(table, documents, at)
+    if (beginDocument(table, batch, message, logNumbers, rejected)) encodeDocument(table, documents, at)
   }
   return [...tables.values()].filter(table => table.rows > 0)
 }
@@ -163,15 +213,14 @@ function encodeDocument(table: TableRows, documents: DocumentColumns, at: number
 }
 
 /**
- * Starts a row with the columns that all rows of its message share, which are encoded once.
+ * Starts the row of a document with the columns that all rows of its message share, which are encoded once.
  *
  * @returns false if the message is refused
  */
-function beginRow(
+function beginDocument(
   table: TableRows,
   { messages }: RecordBatch,
   message: number,
-  fields: number,
   logNumbers: LogNumbers,
   rejected: Map<number, Rejection>,
 ): boolean {
@@ -206,7 +255,7 @@ function beginRow(
   table.unitByte.push(copy.at)
   copy.reserve(30 + (channel.length + subtopic.length + publisher.length + protocol.length) * 3)
   table.sharedStart = copy.at
-  copy.fields(fields)
+  copy.fields(documentFields)
   copy.text(channel)
   copy.text(subtopic)
   copy.text(publisher)

@@ -6,6 +6,7 @@ import type { Range } from '../../transformers/record-batch.ts'
 import type { LogNumbers, MessageCounts, Positions } from '../sink.ts'
 import { SinkError } from '../sink-error.ts'
 import type { ConnectionNames } from './connection.ts'
+import { checkState, type DictionaryState, isState, stateValues } from './series-store.ts'
 
 export interface Offsets {
   /** The offsets to resume at. A partition that the store does not know is absent, and `prepare` may add it. */
@@ -27,13 +28,17 @@ export interface Offsets {
    * Locks the ranges' partitions, in order, until the transaction ends.
    *
    * @returns the offset below which everything is settled, by log and partition
-   * @throws SinkError (fenced) if a range starts above it
+   * @param state what the numbers of the batch's series depend on, if it has any
+   * @throws SinkError (fenced) if a range starts above it, or if the numbers are no longer those of the store
    */
-  lock(transaction: Transaction, ranges: readonly Range[]): Promise<Positions>
+  lock(transaction: Transaction, ranges: readonly Range[], state: DictionaryState | undefined): Promise<Positions>
   /** Advances the partitions to the ends of the ranges, and adds the counts, one for each range. */
   advance(transaction: Transaction, ranges: readonly Range[], counts: readonly MessageCounts[]): Promise<void>
-  /** Both as steps that can be sent in advance. They fail (22012) if a partition's next offset is not the start of its range. */
-  steps(ranges: readonly Range[], counts: readonly MessageCounts[]): Step[]
+  /**
+   * Both as steps that can be sent in advance. They fail (22012) if a partition's next offset is not the start of its range, or the numbers of series are
+   * no longer those of the store.
+   */
+  steps(ranges: readonly Range[], counts: readonly MessageCounts[], state: DictionaryState | undefined): Step[]
   /** Terminates the connections of this same writer that have held the partitions for longer than a lock is waited for. Returns how many. */
   endHolders(ranges: readonly Range[]): Promise<number>
 }
@@ -63,7 +68,10 @@ const lockSql = `
   WHERE ${isOurs}
   ORDER BY log, partition FOR UPDATE OF offsets`
 
-/** Divides by zero unless every partition's next offset is the start of its range, so that the steps after it are not executed. */
+/**
+ * Divides by zero unless every partition's next offset is the start of its range and the numbers of series are the store's, so that the steps after it are
+ * not executed.
+ */
 const advanceSql = (guard: boolean) => `
   WITH advanced AS (
     UPDATE sluice.offsets SET
@@ -77,7 +85,7 @@ const advanceSql = (guard: boolean) => `
     WHERE writer = $1 AND offsets.log = batch.log AND offsets.partition = batch.partition ${guard ? 'AND next_offset = batch.from_offset' : ''}
     RETURNING 1
   )
-  SELECT ${guard ? '1 / (count(*) = cardinality($3::int[]))::int' : 'count(*)'} FROM advanced`
+  SELECT ${guard ? `1 / (count(*) = cardinality($3::int[]) AND ${isState(14)})::int` : 'count(*)'} FROM advanced`
 
 const countNames = ['received', 'stored', 'empty', 'filtered', 'skipped', 'duplicate', 'deadLettered', 'lost'] as const
 
@@ -145,7 +153,7 @@ export function openOffsets(database: Database, { writer, logNumbers, logNames, 
       }
     },
 
-    async lock(transaction, ranges) {
+    async lock(transaction, ranges, state) {
       const next = positionsOf(await transaction.query<OffsetRow>(lockSql, lockValues(ranges)))
       for (const { at, from } of ranges) {
         const settled = next.get(at)
@@ -158,6 +166,7 @@ export function openOffsets(database: Database, { writer, logNumbers, logNames, 
           )
         }
       }
+      await checkState(transaction, state)
       return next
     },
 
@@ -165,9 +174,9 @@ export function openOffsets(database: Database, { writer, logNumbers, logNames, 
       await transaction.query(advanceSql(false), advanceValues(ranges, counts))
     },
 
-    steps: (ranges, counts) => [
+    steps: (ranges, counts, state) => [
       { sql: lockSql, values: lockValues(ranges) },
-      { sql: advanceSql(true), values: advanceValues(ranges, counts) },
+      { sql: advanceSql(true), values: [...advanceValues(ranges, counts), ...stateValues(state)] },
     ],
 
     async endHolders(ranges) {

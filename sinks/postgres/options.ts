@@ -18,9 +18,11 @@ export const sinkOptions = Type.Object({
     maximum: 1200,
     description: 'Months of messages to keep besides the current one; 0 keeps all.',
   }),
-  nameIndex: Type.Boolean({
-    default: false,
-    description: 'Index records by channel and name, for dashboards that show a few names of many; writing gets slower.',
+  seriesPerChannelMax: Type.Integer({
+    default: 100_000,
+    minimum: 1,
+    maximum: 100_000_000,
+    description: 'Most series (publisher, subtopic, name, unit and protocol) that a channel may number; rows of further ones keep their texts, and are larger.',
   }),
 })
 export type SinkOptions = Static<typeof sinkOptions>

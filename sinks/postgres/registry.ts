@@ -9,10 +9,15 @@ import { senmlFormat } from '../../transformers/record-batch.ts'
 import { type AddFormats, admitFormats, type FormatRefusal, physicalName as nameBy, type WantedFormat } from '../formats.ts'
 import { chooseLog, currentFirst, type LogIdentity, type LogRegistry, logToFree, type RegisteredLog, rowsLeft } from '../logs.ts'
 import { limits, packedPosition } from '../sink.ts'
-import { documentColumns, recordColumns } from './encode.ts'
 import { denied, isAnswer } from './errors.ts'
 import type { SinkOptions } from './options.ts'
 import { publisherKey } from './schema.ts'
+
+/**
+ * Most bytes of channel, publisher and format together. Channel and publisher are part of index rows, which hold at most 2,704 bytes, and so is the
+ * format's name.
+ */
+export const identifiersBytesMax = 2048
 
 /** A transaction holds about five locks for each table that it creates, and the server's lock table is bounded. */
 const createdAtOnceMax = 50
@@ -37,9 +42,14 @@ export function tableOf(format: string): string {
   return quoted(physicalName(format))
 }
 
+// In the order of the encoder, which writes what all rows of a message share first.
+const recordColumns =
+  '(channel, position, series, time, index, value, string_value, bool_value, data_value, sum, update_time, subtopic, protocol, name, unit)'
+const documentColumns = '(channel, subtopic, publisher, protocol, position, created, payload, index)'
+
 /** The table and columns that rows of a format are copied to; undefined if the format has no table: all its messages are then rejected. */
 export function targetOf(format: string, refused: { has(format: string): boolean }): string | undefined {
-  if (format === senmlFormat) return `public.messages ${recordColumns}`
+  if (format === senmlFormat) return `sluice.records ${recordColumns}`
   return refused.has(format) ? undefined : `${tableOf(format)} ${documentColumns}`
 }
 
@@ -209,7 +219,7 @@ function positionsOf(log: number): bigint[] {
 export interface RowTable {
   /** `messages` for SenML. */
   readonly format: string
-  /** Quoted. */
+  /** Quoted; of records the table that has only the numbers of their series. */
   readonly table: string
 }
 
@@ -218,7 +228,7 @@ export async function rowTables(queries: Queries): Promise<RowTable[]> {
   const formats = await queries.query<{ format: string; table_name: string }>(
     `SELECT format, table_name FROM sluice.formats WHERE ${tableExists} ORDER BY table_name`,
   )
-  const records = { format: senmlFormat, table: 'public.messages' }
+  const records = { format: senmlFormat, table: 'sluice.records' }
   return [records, ...formats.map(({ format, table_name }) => ({ format, table: quoted(table_name) }))]
 }
 

@@ -1,10 +1,11 @@
-// The store's schema: its migrations, the monthly partitions of the table `messages`, what happens if the role may not create them, and the retention.
+// The store's schema: its migrations, the monthly partitions of the table `sluice.records`, what happens if the role may not create them, and the retention.
 
 import { fileURLToPath } from 'node:url'
-import { type Database, DatabaseError, type Queries, type Transaction } from '../../database/database.ts'
+import { type Database, DatabaseError, type Transaction } from '../../database/database.ts'
 import { type MigrateOptions, migrate, pendingMigrations } from '../../database/migrate.ts'
 import { SinkError } from '../sink-error.ts'
 import { denied, isAnswer } from './errors.ts'
+import { removeUnusedSeries } from './unused-series.ts'
 
 const monthsBack = 2
 const monthsAhead = 3
@@ -41,30 +42,24 @@ export async function checkStore(database: Database): Promise<void> {
 interface Maintenance {
   /** Months of messages to keep besides the current one; 0 keeps all. */
   readonly retentionMonths?: number
-  /** Whether to index `messages` by name. An index that exists stays, whatever this says. */
-  readonly nameIndex?: boolean
   readonly now?: Date
 }
 
 /**
- * Creates the months, deletes what is older than the retention allows, and creates the index by name if it is wanted; if one part fails, the others are
- * done all the same. Called when a process starts and every six hours; several processes may call it at once.
+ * Creates the months, and deletes what is older than the retention allows, with the series that have no rows any longer; if one part fails, the others
+ * are done all the same. Called when a process starts and every six hours; several processes may call it at once.
  *
- * @param unhurried the same database without time limits, where it is a server: an index may take hours
  * @returns the names of the partitions created
  * @throws DatabaseError, AggregateError of several: transient if a lock timed out, and the next call continues; 42501 if the role lacks the
  * permission: the owner of the tables has to call it
  */
-export async function maintain(
-  database: Database,
-  { retentionMonths = 0, nameIndex = false, now = new Date() }: Maintenance = {},
-  unhurried = database,
-): Promise<string[]> {
+export async function maintain(database: Database, { retentionMonths = 0, now = new Date() }: Maintenance = {}): Promise<string[]> {
   const { made, failure } = await makeMonths(database, { retentionMonths, now })
   const failures = failure === undefined ? [] : [failure]
-  const attempt = failuresInto(failures)
-  if (retentionMonths > 0) failures.push(...(await dropBefore(database, now, retentionMonths)))
-  if (nameIndex) await attempt(makeNameIndex(database, unhurried))
+  if (retentionMonths > 0) {
+    failures.push(...(await dropBefore(database, now, retentionMonths)))
+    await failuresInto(failures)(removeUnusedSeries(database))
+  }
   if (failures.length > 1) throw new AggregateError(failures, failures.map(({ message }) => message).join('; '))
   if (failures[0] !== undefined) throw failures[0]
   return made
@@ -81,7 +76,7 @@ interface MadeMonths {
  * Creates the missing partitions from two months back to three months ahead (UTC) that the retention keeps, each in a transaction of its own, until
  * one fails. Rows of other times are in the default partition; a new month takes over its rows from there.
  *
- * @throws DatabaseError if the table `messages` is missing
+ * @throws DatabaseError if the table `sluice.records` is missing
  */
 async function makeMonths(database: Database, { retentionMonths = 0, now = new Date() }: Maintenance = {}): Promise<MadeMonths> {
   const attached = new Set(await attachedMonths(database))
@@ -99,7 +94,7 @@ async function makeMonths(database: Database, { retentionMonths = 0, now = new D
 }
 
 interface Month {
-  /** `messages_2026_11` */
+  /** `records_2026_11` */
   readonly table: string
   /** ISO 8601; the end is exclusive. */
   readonly start: string
@@ -112,7 +107,7 @@ function monthsAround(now: Date, back: number): Month[] {
     const start = monthStart(now, distance)
     const end = monthStart(now, distance + 1)
     const name = start.toISOString().slice(0, 7).replace('-', '_')
-    months.push({ table: `messages_${name}`, start: start.toISOString(), end: end.toISOString() })
+    months.push({ table: `records_${name}`, start: start.toISOString(), end: end.toISOString() })
   }
   return months
 }
@@ -122,6 +117,7 @@ function monthsAround(now: Date, back: number): Month[] {
  *
  * The default partition may hold many rows of the month, so most are moved before the lock is taken, and only those that came meanwhile under it.
  * PostgreSQL then reads the rest of the default partition to verify that no row of the month is left. The CHECK saves it from reading the month too.
+ * Its indexes are those of the table, also where an operator has replaced one.
  */
 async function attachMonth(transaction: Transaction, { table, start, end }: Month): Promise<boolean> {
   await transaction.execute(
@@ -131,65 +127,26 @@ async function attachMonth(transaction: Transaction, { table, start, end }: Mont
   if (found?.exists === true) return false
   const inMonth = `time >= '${start}' AND time < '${end}'`
   const move = `
-    WITH moved AS (DELETE FROM sluice.messages_default WHERE ${inMonth} RETURNING *)
+    WITH moved AS (DELETE FROM sluice.records_default WHERE ${inMonth} RETURNING *)
       INSERT INTO sluice.${table} SELECT * FROM moved;`
   await transaction.execute(
     `SET LOCAL lock_timeout = ${lockTimeoutMs}; SET LOCAL statement_timeout = 0;
-     CREATE TABLE sluice.${table} (LIKE public.messages INCLUDING DEFAULTS INCLUDING CONSTRAINTS, CONSTRAINT of_month CHECK (${inMonth}));
-     ${move}
-     CREATE INDEX ${table}_channel_time ON sluice.${table} (channel, time DESC);
-     CREATE INDEX ${table}_publisher_time ON sluice.${table} (${publisherKey()}, time DESC);
-     ${(await hasNameIndex(transaction)) ? `CREATE INDEX ${table}_name_time ON sluice.${table} ${nameKey}` : ''}`,
+     CREATE TABLE sluice.${table} (
+       LIKE sluice.records INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING INDEXES, CONSTRAINT of_month CHECK (${inMonth})
+     );
+     ${move}`,
     { unhurried: true },
   )
   // No insert may be in progress: one that chose the default partition before this month was attached would fail there afterwards (23514). So inserts
   // wait for the parent table, and choose their partition after that.
   await transaction.execute(
-    `LOCK TABLE ONLY public.messages IN SHARE ROW EXCLUSIVE MODE;
+    `LOCK TABLE ONLY sluice.records IN SHARE ROW EXCLUSIVE MODE;
      ${move}
-     ALTER TABLE public.messages ATTACH PARTITION sluice.${table} FOR VALUES FROM ('${start}') TO ('${end}');
+     ALTER TABLE sluice.records ATTACH PARTITION sluice.${table} FOR VALUES FROM ('${start}') TO ('${end}');
      ALTER TABLE sluice.${table} DROP CONSTRAINT of_month`,
     { unhurried: true },
   )
   return true
-}
-
-const nameKey = '(channel, name, time DESC)'
-
-async function hasNameIndex(queries: Queries): Promise<boolean> {
-  const [found] = await queries.query<{ exists: boolean }>(`SELECT to_regclass('public.messages_name_time') IS NOT NULL AS exists`)
-  return found?.exists === true
-}
-
-/**
- * Indexes each partition while it is written to, and then adds its index to that of the table, whose future partitions get one as well. Continues what an
- * earlier call left. Embedded, where nothing runs beside a statement, it is one statement.
- *
- * What locks the table, and so keeps messages from being stored, has time limits: its connection may be lost before the commit.
- */
-async function makeNameIndex(database: Database, unhurried: Database): Promise<void> {
-  if (database.kind === 'embedded') return database.execute(`CREATE INDEX IF NOT EXISTS messages_name_time ON public.messages ${nameKey}`)
-  const briefly = (sql: string): Promise<void> =>
-    database.transaction(transaction => transaction.execute(`SET LOCAL lock_timeout = ${lockTimeoutMs}; ${sql}`))
-  if (!(await hasNameIndex(database))) await briefly(`CREATE INDEX IF NOT EXISTS messages_name_time ON ONLY public.messages ${nameKey}`)
-  const partitions = await database.query<{ name: string; isInvalid: boolean }>(
-    `SELECT child.relname AS name, own.indisvalid IS FALSE AS "isInvalid"
-     FROM pg_inherits JOIN pg_class AS child ON child.oid = inhrelid
-     LEFT JOIN pg_index AS own ON own.indexrelid = to_regclass(format('sluice.%I', child.relname || '_name_time'))
-     WHERE inhparent = 'public.messages'::regclass
-       AND NOT EXISTS (SELECT FROM pg_stat_progress_create_index AS building WHERE building.relid = child.oid)
-       AND NOT EXISTS (
-         SELECT FROM pg_inherits AS attached JOIN pg_index AS part ON part.indexrelid = attached.inhrelid
-         WHERE attached.inhparent = 'public.messages_name_time'::regclass AND part.indrelid = child.oid)
-     ORDER BY 1`,
-  )
-  for (const { name, isInvalid } of partitions) {
-    const index = `sluice.${name}_name_time`
-    // A process that was stopped leaves an index that is not used.
-    if (isInvalid) await briefly(`DROP INDEX IF EXISTS ${index}`)
-    await unhurried.execute(`CREATE INDEX CONCURRENTLY IF NOT EXISTS ${name}_name_time ON sluice.${name} ${nameKey}`)
-    await briefly(`ALTER INDEX public.messages_name_time ATTACH PARTITION ${index}`)
-  }
 }
 
 /**
@@ -197,7 +154,7 @@ async function makeNameIndex(database: Database, unhurried: Database): Promise<v
  * no writer waits for a month.
  *
  * @returns a sentence for each thing that cannot be done, with its consequence
- * @throws DatabaseError if the table `messages` is missing or the server is down
+ * @throws DatabaseError if the table `sluice.records` is missing or the server is down
  */
 export async function shortcomings(database: Database, retentionMonths: number): Promise<string[]> {
   const sentences: string[] = []
@@ -207,7 +164,7 @@ export async function shortcomings(database: Database, retentionMonths: number):
       ? 'the owner of the table starts a writer, which creates them'
       : 'they are created, which is retried every six hours and when a writer starts'
     sentences.push(
-      `partitions of the table messages cannot be created (${failure.message}): their rows go to sluice.messages_default until ${until}`,
+      `partitions of the table sluice.records cannot be created (${failure.message}): their rows go to sluice.records_default until ${until}`,
     )
   }
   const [right] = await database.query<{ create: boolean; role: string }>(
@@ -224,7 +181,7 @@ export async function shortcomings(database: Database, retentionMonths: number):
 /** How many pages of a table one statement reads, 2 MB, so that none runs or holds its locks for long. */
 const pagesAtOnce = 256
 /** Matches the names of partitions. */
-const monthName = /^messages_(\d{4})_(\d{2})$/
+const monthName = /^records_(\d{4})_(\d{2})$/
 
 /** The first instant (UTC) of the month that is `distance` months after that of `now`. */
 function monthStart(now: Date, distance: number): Date {
@@ -237,7 +194,7 @@ function oldestKept(now: Date, retentionMonths: number): Date {
 }
 
 /**
- * Deletes everything before the oldest month that is kept: months of `messages`, rows with odd clocks in its default partition, and documents by
+ * Deletes everything before the oldest month that is kept: months of records, rows with odd clocks in its default partition, and documents by
  * their creation time. If one part fails, the others are still deleted.
  *
  * @returns what failed; the next call continues
@@ -247,7 +204,7 @@ async function dropBefore(database: Database, now: Date, retentionMonths: number
   const failures: DatabaseError[] = []
   const attempt = failuresInto(failures)
   await attempt(dropMonths(database, keep))
-  await attempt(deleteRows(database, 'sluice.messages_default', `time < '${keep.toISOString()}'`))
+  await attempt(deleteRows(database, 'sluice.records_default', `time < '${keep.toISOString()}'`))
   const formats = await database.query<{ name: string }>(
     `SELECT format('formats.%I', table_name) AS name FROM sluice.formats WHERE to_regclass(format('formats.%I', table_name)) IS NOT NULL`,
   )
@@ -280,11 +237,11 @@ async function dropMonths(database: Database, keep: Date): Promise<void> {
   }
 }
 
-/** The monthly partitions of `messages` at present, without the default partition. */
+/** The monthly partitions at present, without the default partition. */
 async function attachedMonths(database: Database): Promise<string[]> {
   const rows = await database.query<{ name: string }>(
     `SELECT child.relname AS name FROM pg_inherits JOIN pg_class AS child ON child.oid = inhrelid
-     WHERE inhparent = 'public.messages'::regclass ORDER BY 1`,
+     WHERE inhparent = 'sluice.records'::regclass ORDER BY 1`,
   )
   return rows.map(row => row.name).filter(name => monthName.test(name))
 }
@@ -309,7 +266,7 @@ async function deleteRows(database: Database, table: string, condition: string):
 }
 
 /**
- * The key by which the rows of one publisher in one channel are indexed: an eight-byte hash of both texts, which costs the index half of what the
+ * The key by which the documents of one publisher in one channel are indexed: an eight-byte hash of both texts, which costs the index half of what the
  * texts would. A search by it compares the texts too.
  *
  * Returned as SQL, of columns or values. PostgreSQL never changes this hash function, since its own hash partitions depend on it.

@@ -11,12 +11,14 @@ import type { ReplayOutcome, ReplaySink } from '../replay.ts'
 import { type MessageCounts, type Positions, packedPosition, type Reject, type Sink } from '../sink.ts'
 import { abortable, connectionNames, replayName, replayPrefix } from './connection.ts'
 import { copyTable } from './copy.ts'
-import { type EncodedBatch, encode } from './encode.ts'
+import { addRecords, type EncodedBatch, encode } from './encode.ts'
 import { classify, isAnswer, isDataError, lockTimeout, missingTable } from './errors.ts'
 import { type Offsets, openOffsets } from './offsets.ts'
 import type { SinkOptions } from './options.ts'
 import { formatAdder, openLogRegistry, readLogs, tableOf, targetOf } from './registry.ts'
 import { checkStore, migrateStore, shortcomings } from './schema.ts'
+import { openSeriesNumbers } from './series.ts'
+import { checkState, seriesStore } from './series-store.ts'
 
 export { classify } from './errors.ts'
 
@@ -47,6 +49,9 @@ export async function openSink({ database, options, onNotice, logs }: PostgresSi
   const formats = openFormats(formatAdder(database, options))
   const names = connectionNames(writer)
   const offsets = openOffsets(database, { writer, logNumbers, logNames, names, lockTimeoutMs: options.lockTimeoutMs })
+  const series = openSeriesNumbers(
+    seriesStore(database, { ...options, applicationName: names.sink }),
+  )
   let underWay: Promise<unknown> = Promise.resolve()
   let closed = false
 
@@ -63,6 +68,8 @@ export async function openSink({ database, options, onNotice, logs }: PostgresSi
   }
 
   async function write(encoded: EncodedBatch, reject: Reject, signal: AbortSignal, abort: AbortSignal): Promise<MessageCounts[]> {
+    const { pending } = encoded
+    if (pending !== undefined) addRecords(encoded, pending, await series.resolved(pending, encoded.rejected, abort), logNumbers)
     for (let attempt = 1; ; attempt++) {
       const refused = await resolveFormats(formats, encoded, formatsOf(encoded), abort)
       // A log may get its number between two attempts.
@@ -93,11 +100,15 @@ export async function openSink({ database, options, onNotice, logs }: PostgresSi
     async positions(of) {
       // Another worker of this writer may have taken a number, and stored offsets of partitions that are this sink's now; or an operator has freed one.
       opened.lookUp(await readLogs(database))
+      series.forget()
       return await offsets.positions(of)
     },
     encode(batch: RecordBatch) {
       checkNumbers(logNumbers, batch)
-      return encode(batch, logNumbers)
+      const encoded = encode(batch, logNumbers)
+      const numbers = encoded.pending === undefined ? undefined : series.numbered(batch, encoded.rejected)
+      if (numbers !== undefined) addRecords(encoded, batch, numbers, logNumbers)
+      return encoded
     },
     async write(encoded, reject, signal) {
       if (closed) throw new Error('the sink is closed')
@@ -156,7 +167,7 @@ function isPlain({ rejected }: EncodedBatch): boolean {
 
 async function storeAtOnce(database: Database, offsets: Offsets, { encoded, kept, refused, abort }: BatchParts): Promise<MessageCounts[]> {
   const counts = countMessages(encoded.messages, encoded.ranges, encoded.rejected)
-  const steps: Step[] = offsets.steps(kept, countsOf(kept, encoded, counts))
+  const steps: Step[] = offsets.steps(kept, countsOf(kept, encoded, counts), encoded.state)
   for (const table of encoded.tables) steps.push({ target: targetOf(table.format, refused)!, binary: table.bytes })
   await database.run(steps, abort)
   return counts
@@ -165,7 +176,7 @@ async function storeAtOnce(database: Database, offsets: Offsets, { encoded, kept
 async function storeStepwise(transaction: Transaction, offsets: Offsets, parts: BatchParts): Promise<MessageCounts[]> {
   const { encoded, kept, refused } = parts
   const { messages, ranges, rejected } = encoded
-  const next = await offsets.lock(transaction, kept)
+  const next = await offsets.lock(transaction, kept, encoded.state)
   const settled = settledMessages(encoded, next)
   const leftOut = new Set([...settled, ...rejected.keys()])
   for (const table of encoded.tables) {
@@ -230,6 +241,10 @@ export async function openReplaySink({ database, options, writer, logNumber }: P
   await checkStore(database)
   const formats = openFormats(formatAdder(database, options))
   const name = replayName(writer)
+  const { seriesPerChannelMax } = options
+  const series = openSeriesNumbers(
+    seriesStore(database, { seriesPerChannelMax, lockTimeoutMs: replayLockTimeoutMs, applicationName: name }),
+  )
 
   return {
     write: (batch, _partial, signal) =>
@@ -238,9 +253,11 @@ export async function openReplaySink({ database, options, writer, logNumber }: P
         const refusedFormats = await resolveFormats(formats, encoded, formatsOf(encoded), abort)
         const replays = replaysOf(batch, logNumber)
         const { rejected } = encoded
+        const documents = [...encoded.tables]
 
         const storeOnce = async (transaction: Transaction): Promise<ReplayOutcome> => {
           await beginReplay(transaction, name)
+          await checkState(transaction, encoded.state)
           // Must come first: every later statement then sees what the writer has stored below its offset.
           const notPassed = await notPassedBy(transaction, batch, writer, logNumber)
           const open = replays.filter(({ message }) => !notPassed.has(message) && !rejected.has(message))
@@ -261,8 +278,12 @@ export async function openReplaySink({ database, options, writer, logNumber }: P
         }
         for (;;) {
           try {
+            encoded.tables.splice(0, encoded.tables.length, ...documents)
+            if (batch.records.length > 0) addRecords(encoded, batch, await series.resolved(batch, rejected, abort), [logNumber])
             return await database.transaction(storeOnce, abort)
           } catch (error) {
+            series.forget()
+            if (classify(error) === 'fenced') continue
             if (!isAnswer(error, lockTimeout) && !isAnswer(error, queryCanceled)) throw error
             if ((await endLostReplays(database)) === 0) throw error
           }
@@ -290,10 +311,9 @@ async function endLostReplays(database: Database): Promise<number> {
 
 /** Waits for other replays to end: they are rare, and two must not store the same message. */
 async function beginReplay(transaction: Transaction, name: string): Promise<void> {
-  await transaction.query(`SELECT set_config('lock_timeout', $1, true), set_config('application_name', $2, true)`, [
-    String(replayLockTimeoutMs),
-    name,
-  ])
+  // With a number of its own, for which maintenance waits before it removes a series.
+  const settings = `SELECT set_config('lock_timeout', $1, true), set_config('application_name', $2, true), pg_current_xact_id()`
+  await transaction.query(settings, [String(replayLockTimeoutMs), name])
   await transaction.query(`SELECT pg_advisory_xact_lock(hashtextextended('${replayLock}', 0))`)
 }
 
@@ -347,7 +367,7 @@ async function storedBefore(
   for (const { position } of before) stored.add(byPosition.get(position)!.message)
   const open = replays.filter(({ message }) => !stored.has(message))
   for (const [format, some] of Map.groupBy(open, replay => replay.format)) {
-    const table = format === senmlFormat ? 'public.messages' : refused.has(format) ? undefined : tableOf(format)
+    const table = format === senmlFormat ? 'sluice.records' : refused.has(format) ? undefined : tableOf(format)
     if (table === undefined) continue
     for (const { position } of await storedAmong(transaction, table, format, some)) stored.add(byPosition.get(position)!.message)
   }
@@ -355,12 +375,17 @@ async function storedBefore(
 }
 
 function storedAmong(transaction: Transaction, table: string, format: string, replays: readonly Replay[]): Promise<{ position: bigint }[]> {
-  const sameTime =
-    format === senmlFormat ? `stored.time = timestamptz 'epoch' + replay.time * interval '1 microsecond'` : 'stored.created = replay.time'
+  const [channel, sameTime] =
+    format === senmlFormat
+      ? [
+          '(SELECT id FROM sluice.channels WHERE channels.channel = replay.channel)',
+          `stored.time = timestamptz 'epoch' + replay.time * interval '1 microsecond'`,
+        ]
+      : ['replay.channel', 'stored.created = replay.time']
   return transaction.query<{ position: bigint }>(
     `SELECT position FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS replay (channel, time, position)
      WHERE EXISTS (
-       SELECT FROM ${table} AS stored WHERE stored.channel = replay.channel AND ${sameTime} AND stored.position = replay.position
+       SELECT FROM ${table} AS stored WHERE stored.channel = ${channel} AND ${sameTime} AND stored.position = replay.position
      )`,
     [replays.map(({ channel }) => channel), replays.map(({ time }) => time), replays.map(({ position }) => position)],
   )

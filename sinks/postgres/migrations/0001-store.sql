@@ -27,9 +27,11 @@ CREATE TABLE sluice.series (
   CONSTRAINT series_key UNIQUE NULLS NOT DISTINCT (channel, publisher, name, subtopic, unit, protocol)
 );
 
--- One row. Changes whenever maintenance marks series as unused: a writer whose cache is of another generation looks its series up again.
+-- One row. The generation changes whenever maintenance marks series as unused: a writer whose cache is of another one looks its series up again.
 CREATE TABLE sluice.dictionary (
-  generation uuid NOT NULL DEFAULT gen_random_uuid()
+  generation uuid NOT NULL DEFAULT gen_random_uuid(),
+  -- Transactions below this number may have read an earlier generation, and still write rows of marked series.
+  earlier_below xid8
 );
 INSERT INTO sluice.dictionary DEFAULT VALUES;
 

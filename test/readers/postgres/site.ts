@@ -23,7 +23,7 @@ export async function openSite(
   const sink = await withNumbers(
     openSink({
       database,
-      options: { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0, nameIndex: false },
+      options: { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0, seriesPerChannelMax: 100_000 },
       logs: [{ logName: 'messages', logId: 'log-1', writer: 'relational' }],
     }),
   )

@@ -14,7 +14,7 @@ export const options: SinkOptions = {
   formatsPerChannelMax: 32,
   lockTimeoutMs: 10_000,
   retentionMonths: 0,
-  nameIndex: false,
+  seriesPerChannelMax: 100_000,
 }
 
 /** @param close lets go of the database */

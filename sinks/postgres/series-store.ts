@@ -1,0 +1,170 @@
+// The numbers of series in the store: finds them, and adds those that are missing, in transactions of their own before the batch's.
+//
+// Series are added under one lock, so that their numbers are committed in ascending order: a store that has the largest number that a writer knows, added at
+// the same time, has all that the writer knows.
+
+import type { Database, Queries, SqlRow, SqlValue, Transaction } from '../../database/database.ts'
+import { SinkError } from '../sink-error.ts'
+
+/** A series to find or to add. Without subtopic, protocol and name it is the rest of the thing. */
+export interface WantedSeries {
+  readonly channel: string
+  readonly publisher: string
+  readonly subtopic: string | undefined
+  readonly protocol: string | undefined
+  readonly name: string | undefined
+  readonly unit: string | undefined
+}
+
+export interface FoundSeries {
+  readonly id: number
+  readonly channel: number
+  /** When it was added, in microseconds since 1970. */
+  readonly addedUs: bigint
+}
+
+/** What a cache of numbers knows of its store; the batch's transaction compares it. */
+export interface DictionaryState {
+  readonly generation: string
+  /** The largest number that the cache knows. */
+  readonly witness: number
+  readonly witnessAddedUs: bigint
+}
+
+export interface FoundNumbers {
+  readonly generation: string
+  /** In the order of what was wanted; undefined where the channel has its most series. */
+  readonly series: readonly (FoundSeries | undefined)[]
+}
+
+export interface SeriesStoreOptions {
+  readonly seriesPerChannelMax: number
+  readonly lockTimeoutMs: number
+  /** Of the transactions, so that an aborted one is found. */
+  readonly applicationName: string
+}
+
+/** Finds and adds series, at most 5,000 at once. */
+export type FindNumbers = (wanted: readonly WantedSeries[], signal: AbortSignal) => Promise<FoundNumbers>
+
+/** Holds back all others that add series, until the transaction ends. */
+export const addingSeries = `SELECT pg_advisory_xact_lock(hashtextextended('sluice.series', 0))`
+
+export function seriesStore(database: Database, { seriesPerChannelMax, lockTimeoutMs, applicationName }: SeriesStoreOptions): FindNumbers {
+  return async (wanted, signal) => {
+    const json = JSON.stringify(wanted.map((series, nth) => ({ nth, ...series })))
+    const begin = async (transaction: Transaction): Promise<string> => {
+      await transaction.query(`SELECT set_config('lock_timeout', $1, true), set_config('application_name', $2, true)`, [
+        String(lockTimeoutMs),
+        applicationName,
+      ])
+      return await generationOf(transaction)
+    }
+    const found = await database.transaction(async transaction => {
+      const generation = await begin(transaction)
+      return { generation, series: await find(transaction, wanted.length, json) }
+    }, signal)
+    if (found.series.every(series => series !== undefined)) return found
+    return await database.transaction(async transaction => {
+      await begin(transaction)
+      await transaction.query(addingSeries)
+      // Read after the lock was waited for, and before the series.
+      const generation = await generationOf(transaction)
+      await add(transaction, json, seriesPerChannelMax)
+      return { generation, series: await find(transaction, wanted.length, json) }
+    }, signal)
+  }
+}
+
+async function generationOf(queries: Queries): Promise<string> {
+  const [row] = await queries.query<{ generation: string }>('SELECT generation::text FROM sluice.dictionary')
+  return row!.generation
+}
+
+/** SQL that is true if the dictionary has this state; its values, from this parameter on, are `stateValues`. */
+export function isState(first: number): string {
+  return `($${first}::uuid IS NULL OR (
+    EXISTS (SELECT FROM sluice.dictionary WHERE generation = $${first}::uuid)
+    AND EXISTS (SELECT FROM sluice.series WHERE id = $${first + 1}::int AND (extract(epoch FROM added_at) * 1000000)::bigint = $${first + 2}::bigint)))`
+}
+
+export function stateValues(state: DictionaryState | undefined): SqlValue[] {
+  return [state?.generation ?? null, state?.witness ?? null, state?.witnessAddedUs ?? null]
+}
+
+/**
+ * To be called when the transaction has changed or locked a row: from then on maintenance waits for it before it removes a series.
+ *
+ * @throws SinkError (fenced) if the dictionary has another state
+ */
+export async function checkState(transaction: Transaction, state: DictionaryState | undefined): Promise<void> {
+  const [checked] = await transaction.query<{ same: boolean }>(`SELECT ${isState(1)} AS same`, stateValues(state))
+  if (checked?.same === true) return
+  throw new SinkError(
+    'fenced',
+    'the numbers of series are no longer those of the store, which removes unused ones or was put back to an older state: look them up again',
+  )
+}
+
+const wantedSeries = `wanted AS MATERIALIZED (
+  SELECT * FROM json_to_recordset($1::json)
+    AS wanted (nth integer, channel text, publisher text, subtopic text, protocol text, name text, unit text)
+)`
+/** The index has no entry for "both are NULL", so the rests are searched by their own condition. */
+const isNamed = `series.name = wanted.name AND series.subtopic = wanted.subtopic AND series.protocol = wanted.protocol
+  AND series.unit IS NOT DISTINCT FROM wanted.unit`
+const isRest = 'wanted.name IS NULL AND series.name IS NULL'
+
+const foundColumns = `wanted.nth, channels.id AS channel, series.id, series.is_unused, (extract(epoch FROM series.added_at) * 1000000)::bigint AS added_us`
+const foundTables = `wanted JOIN sluice.channels ON channels.channel = wanted.channel
+  JOIN sluice.series ON series.channel = channels.id AND series.publisher = wanted.publisher`
+
+const findSql = `WITH ${wantedSeries}
+  SELECT ${foundColumns} FROM ${foundTables} AND ${isNamed}
+  UNION ALL SELECT ${foundColumns} FROM ${foundTables} AND ${isRest}`
+
+type FoundRow = SqlRow & { nth: number; channel: number; id: number; is_unused: boolean; added_us: bigint }
+
+/** Also takes away the marks of maintenance, so that it does not remove what is going to be used. */
+async function find(transaction: Transaction, length: number, json: string): Promise<(FoundSeries | undefined)[]> {
+  let rows = await transaction.query<FoundRow>(findSql, [json])
+  const marked = rows.filter(row => row.is_unused).map(({ id }) => id)
+  if (marked.length > 0) {
+    await transaction.query(
+      `UPDATE sluice.series SET is_unused = false
+       WHERE id IN (SELECT id FROM sluice.series WHERE id = ANY ($1::int[]) AND is_unused ORDER BY id FOR UPDATE)`,
+      [marked],
+    )
+    // Some may have been removed meanwhile.
+    rows = await transaction.query<FoundRow>(findSql, [json])
+  }
+  const found = new Array<FoundSeries | undefined>(length).fill(undefined)
+  for (const { nth, channel, id, added_us } of rows) found[nth] = { id, channel, addedUs: added_us }
+  return found
+}
+
+/** Adds the missing series of each channel as far as its limit goes, and all missing rests, which do not count. */
+async function add(transaction: Transaction, json: string, seriesPerChannelMax: number): Promise<void> {
+  await transaction.query(
+    `WITH ${wantedSeries} INSERT INTO sluice.channels (channel)
+     SELECT DISTINCT channel FROM wanted WHERE NOT EXISTS (SELECT FROM sluice.channels WHERE channels.channel = wanted.channel)`,
+    [json],
+  )
+  await transaction.query(
+    `WITH ${wantedSeries}, missing AS (
+       SELECT wanted.*, channels.id AS number,
+         channels.series + row_number() OVER (PARTITION BY channels.id, wanted.name IS NULL ORDER BY wanted.nth) AS count
+       FROM wanted JOIN sluice.channels ON channels.channel = wanted.channel
+       WHERE NOT EXISTS (SELECT FROM sluice.series WHERE series.channel = channels.id AND series.publisher = wanted.publisher AND ${isNamed})
+         AND NOT EXISTS (SELECT FROM sluice.series WHERE series.channel = channels.id AND series.publisher = wanted.publisher AND ${isRest})
+     ), added AS (
+       INSERT INTO sluice.series (channel, publisher, subtopic, protocol, name, unit)
+       SELECT number, publisher, subtopic, protocol, name, unit FROM missing WHERE name IS NULL OR count <= $2 ORDER BY nth
+       RETURNING channel, name
+     )
+     UPDATE sluice.channels SET series = channels.series + named.count
+     FROM (SELECT channel, count(name)::int FROM added GROUP BY channel) AS named
+     WHERE channels.id = named.channel AND named.count > 0`,
+    [json, seriesPerChannelMax],
+  )
+}

@@ -1,0 +1,260 @@
+// The numbers of series that a worker has looked up, for the encoder: its hot path looks up each message and each record.
+//
+// The cache is bounded in bytes, and cleared as a whole when it is full. It belongs to one generation of the store's dictionary, and knows the largest
+// number in it: the transaction of each batch compares both, so numbers of a store that went back, or of series that were removed, are never written.
+
+import { type MessageColumns, Outcome, type RecordBatch, senmlFormat } from '../../transformers/record-batch.ts'
+import { longIdentifiers, type Rejections } from '../rejections.ts'
+import { identifiersBytesMax } from './registry.ts'
+import type { DictionaryState, FindNumbers, WantedSeries } from './series-store.ts'
+
+/** Most bytes in UTF-8 of publisher, subtopic, protocol, name and unit of a series that has a name: they are one entry of an index. */
+const keyBytesMax = 2400
+/** How many series one statement looks up. */
+const lookedUpAtOnce = 5_000
+
+const unknown = -1
+/** The number of a series that the store has no number for: its rows belong to the rest of the thing. */
+const none = 0
+
+interface Channel {
+  readonly channel: string
+  /** 0 until one of its series is known. */
+  number: number
+  readonly things: Map<string, Thing>
+}
+
+interface Thing {
+  readonly channel: Channel
+  readonly publisher: string
+  readonly rest: Series
+  readonly places: Map<string, Place>
+}
+
+/** A subtopic of a thing, by one protocol. */
+interface Place {
+  readonly thing: Thing
+  readonly subtopic: string
+  readonly protocol: string
+  readonly names: Map<string, Series>
+  /** The same subtopic by another protocol. */
+  next: Place | undefined
+}
+
+interface Series {
+  readonly wanted: WantedSeries
+  readonly of: Channel
+  readonly unit: string | undefined
+  number: number
+  /** The same name with another unit. */
+  next: Series | undefined
+}
+
+/** The records of a batch with their numbers. */
+export interface NumberedRecords {
+  /** How many messages have rows. */
+  readonly length: number
+  /** By message with rows: its index in the message columns, its first record and the one behind its last. */
+  readonly message: Uint32Array
+  readonly start: Uint32Array
+  readonly end: Uint32Array
+  /** By message with rows. */
+  readonly channel: Int32Array
+  /** By record: the number of its series; of the rest of its thing with a minus, since the row has its texts. */
+  readonly series: Int32Array
+  /** How many rows belong to rests. */
+  readonly rests: number
+  /** What the numbers depend on. */
+  readonly state: DictionaryState | undefined
+}
+
+export interface SeriesNumbers {
+  /** The numbers of all records, or undefined if some have to be looked up first. Rejects messages whose ids are too long. */
+  numbered(batch: RecordBatch, rejected: Rejections['rejected']): NumberedRecords | undefined
+  /**
+   * Looks up the series of a batch, adding those that are missing.
+   *
+   * @throws DatabaseError, the signal's reason
+   */
+  resolved(batch: RecordBatch, rejected: Rejections['rejected'], signal: AbortSignal): Promise<NumberedRecords>
+  /** Clears the cache: the store may have been put back to an older state. */
+  forget(): void
+}
+
+/** @param bytesMax about how many bytes the cache may take; one batch may exceed it */
+export function openSeriesNumbers(find: FindNumbers, bytesMax = 32 * 1024 * 1024): SeriesNumbers {
+  let channels = new Map<string, Channel>()
+  let bytes = 0
+  let state: DictionaryState | undefined
+  /** Changes whenever what was looked up before is no longer to be used. */
+  let cleared = 0
+
+  function clear(): void {
+    channels = new Map()
+    bytes = 0
+    cleared++
+  }
+
+  function forget(): void {
+    clear()
+    state = undefined
+  }
+
+  function channelOf(channel: string): Channel {
+    let found = channels.get(channel)
+    if (found === undefined) {
+      found = { channel: copyOf(channel), number: unknown, things: new Map() }
+      channels.set(found.channel, found)
+      bytes += 200 + channel.length
+    }
+    return found
+  }
+
+  function thingOf(channel: Channel, publisher: string): Thing {
+    let found = channel.things.get(publisher)
+    if (found === undefined) {
+      const key = copyOf(publisher)
+      const wanted = { channel: channel.channel, publisher: key, subtopic: undefined, protocol: undefined, name: undefined, unit: undefined }
+      const rest: Series = { wanted, of: channel, unit: undefined, number: unknown, next: undefined }
+      found = { channel, publisher: key, rest, places: new Map() }
+      channel.things.set(key, found)
+      bytes += 450 + publisher.length
+    }
+    return found
+  }
+
+  function placeOf(messages: MessageColumns, message: number, before: Place | undefined): Place {
+    const name = messages.channel[message]!
+    const publisher = messages.publisher[message]!
+    const subtopic = messages.subtopic[message]!
+    const protocol = messages.protocol[message]!
+    let thing = before?.thing
+    if (thing === undefined || thing.publisher !== publisher || thing.channel.channel !== name) thing = thingOf(channelOf(name), publisher)
+    const first = thing.places.get(subtopic)
+    let place = first
+    while (place !== undefined && place.protocol !== protocol) place = place.next
+    if (place === undefined) {
+      place = { thing, subtopic: copyOf(subtopic), protocol: copyOf(protocol), names: new Map(), next: first }
+      thing.places.set(place.subtopic, place)
+      bytes += 300 + subtopic.length + protocol.length
+    }
+    return place
+  }
+
+  /** What is not in the cache yet. */
+  function seriesOf(place: Place, name: string, unit: string | undefined): Series {
+    const { thing, subtopic, protocol } = place
+    // Not kept, since each may be large.
+    if (!isKey([thing.publisher, subtopic, protocol, name, unit ?? '']))
+      return { wanted: thing.rest.wanted, of: thing.channel, unit, number: none, next: undefined }
+    const key = copyOf(name)
+    const wanted = { ...thing.rest.wanted, subtopic, protocol, name: key, unit: unit === undefined ? undefined : copyOf(unit) }
+    const series: Series = { wanted, of: thing.channel, unit: wanted.unit, number: unknown, next: place.names.get(key) }
+    place.names.set(key, series)
+    bytes += 250 + name.length + (unit?.length ?? 0)
+    return series
+  }
+
+  /** The numbers, or what is missing of them. */
+  function lookUp({ messages, records }: RecordBatch, rejected: Rejections['rejected']): NumberedRecords | Set<Series> {
+    const message = new Uint32Array(messages.length)
+    const start = new Uint32Array(messages.length)
+    const end = new Uint32Array(messages.length)
+    const channel = new Int32Array(messages.length)
+    const series = new Int32Array(records.length)
+    const missing = new Set<Series>()
+    let length = 0
+    let rests = 0
+    let current = -1
+    let isRefused = false
+    let place: Place | undefined
+    for (let at = 0; at < records.length; at++) {
+      if (records.message[at] !== current) {
+        current = records.message[at]!
+        if (messages.outcome[current] !== Outcome.stored) throw new RangeError(`message ${current} has rows and is not to be stored`)
+        const refusal = longIdentifiers(messages, current, senmlFormat, identifiersBytesMax)
+        isRefused = refusal !== undefined
+        if (refusal !== undefined) rejected.set(current, { message: current, ...refusal })
+        else {
+          place = placeOf(messages, current, place)
+          message[length] = current
+          start[length] = at
+          channel[length] = place.thing.channel.number
+          length++
+        }
+      }
+      if (isRefused) continue
+      end[length - 1] = at + 1
+      const unit = records.unit[at]
+      let found = place!.names.get(records.name[at]!)
+      while (found !== undefined && found.unit !== unit) found = found.next
+      found ??= seriesOf(place!, records.name[at]!, unit)
+      if (found.number === none) {
+        found = place!.thing.rest
+        series[at] = -found.number
+        rests++
+      } else series[at] = found.number
+      if (found.number === unknown) missing.add(found)
+    }
+    return missing.size > 0 ? missing : { length, message, start, end, channel, series, rests, state }
+  }
+
+  async function add(missing: Set<Series>, signal: AbortSignal): Promise<void> {
+    const all = [...missing]
+    for (let from = 0; from < all.length; from += lookedUpAtOnce) {
+      const some = all.slice(from, from + lookedUpAtOnce)
+      const before = cleared
+      const found = await find(
+        some.map(({ wanted }) => wanted),
+        signal,
+      )
+      if (cleared !== before) return
+      if (state !== undefined && state.generation !== found.generation) {
+        forget()
+        return
+      }
+      for (const [nth, series] of some.entries()) {
+        const own = found.series[nth]
+        series.number = own?.id ?? none
+        if (own === undefined) continue
+        series.of.number = own.channel
+        if (state === undefined || own.id > state.witness)
+          state = { generation: found.generation, witness: own.id, witnessAddedUs: own.addedUs }
+      }
+    }
+  }
+
+  return {
+    numbered(batch, rejected) {
+      const numbers = lookUp(batch, rejected)
+      return numbers instanceof Set ? undefined : numbers
+    },
+
+    async resolved(batch, rejected, signal) {
+      if (bytes > bytesMax) clear()
+      for (;;) {
+        const numbers = lookUp(batch, rejected)
+        if (!(numbers instanceof Set)) return numbers
+        await add(numbers, signal)
+      }
+    },
+
+    forget,
+  }
+}
+
+/** False if it does not fit into the index, or has what PostgreSQL refuses: then the row has it, and is refused alone. */
+function isKey(texts: readonly string[]): boolean {
+  let length = 0
+  for (const text of texts) {
+    if (text.includes('\0') || !text.isWellFormed()) return false
+    length += text.length
+  }
+  if (length * 3 <= keyBytesMax) return true
+  return length <= keyBytesMax && texts.reduce((bytes, text) => bytes + Buffer.byteLength(text), 0) <= keyBytesMax
+}
+
+/** Part of a text keeps all of it in memory, and a name is part of a message. */
+function copyOf(text: string): string {
+  return Buffer.from(text).toString()
+}
