@@ -31,7 +31,7 @@ export function refusalSentence({ sqlState, message, constraint }: DatabaseError
 }
 
 /** `permission denied for schema public`, `must be owner of table messages` */
-const denied = /permission denied for (schema|table|database|sequence) (\S+)$/
+const denied = /permission denied for (schema|table|view|database|sequence) (\S+)$/
 
 function deniedIn(message: string): string {
   const [, kind, name] = denied.exec(message) ?? []
@@ -45,8 +45,9 @@ function grant(message: string, { option, url, schemaRights, tableRights }: Data
     schema: `${schemaRights} ON SCHEMA ${name}`,
     database: `CREATE ON DATABASE ${name}`,
     table: tableRights(name),
+    view: tableRights(name),
     sequence: `USAGE ON SEQUENCE ${name}`,
-  }[kind as 'schema' | 'table' | 'database' | 'sequence']
+  }[kind as 'schema' | 'table' | 'view' | 'database' | 'sequence']
   return `grant it to the user of ${option}: GRANT ${rights} TO ${userOf(url)}`
 }
 

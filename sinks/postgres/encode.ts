@@ -115,7 +115,7 @@ export function addRecords(encoded: EncodedBatch, batch: RecordBatch, numbers: N
     }
   }
   encoded.state = numbers.state
-  encoded.tables.push(finish(table))
+  encoded.tables.unshift(finish(table))
 }
 
 /** The messages with rows, by the series of their first record and, within it, in the order of the log. */

@@ -22,7 +22,8 @@ export const sinkOptions = Type.Object({
     default: 100_000,
     minimum: 1,
     maximum: 100_000_000,
-    description: 'Most series (publisher, subtopic, name, unit and protocol) that a channel may number; rows of further ones keep their texts, and are larger.',
+    description:
+      'Most series (publisher, subtopic, name, unit and protocol) that a channel may number; rows of further ones keep their texts, and are larger.',
   }),
 })
 export type SinkOptions = Static<typeof sinkOptions>

@@ -62,8 +62,6 @@ export interface NumberedRecords {
   readonly channel: Int32Array
   /** By record: the number of its series; of the rest of its thing with a minus, since the row has its texts. */
   readonly series: Int32Array
-  /** How many rows belong to rests. */
-  readonly rests: number
   /** What the numbers depend on. */
   readonly state: DictionaryState | undefined
 }
@@ -114,7 +112,14 @@ export function openSeriesNumbers(find: FindNumbers, bytesMax = 32 * 1024 * 1024
     let found = channel.things.get(publisher)
     if (found === undefined) {
       const key = copyOf(publisher)
-      const wanted = { channel: channel.channel, publisher: key, subtopic: undefined, protocol: undefined, name: undefined, unit: undefined }
+      const wanted = {
+        channel: channel.channel,
+        publisher: key,
+        subtopic: undefined,
+        protocol: undefined,
+        name: undefined,
+        unit: undefined,
+      }
       const rest: Series = { wanted, of: channel, unit: undefined, number: unknown, next: undefined }
       found = { channel, publisher: key, rest, places: new Map() }
       channel.things.set(key, found)
@@ -164,7 +169,6 @@ export function openSeriesNumbers(find: FindNumbers, bytesMax = 32 * 1024 * 1024
     const series = new Int32Array(records.length)
     const missing = new Set<Series>()
     let length = 0
-    let rests = 0
     let current = -1
     let isRefused = false
     let place: Place | undefined
@@ -192,11 +196,10 @@ export function openSeriesNumbers(find: FindNumbers, bytesMax = 32 * 1024 * 1024
       if (found.number === none) {
         found = place!.thing.rest
         series[at] = -found.number
-        rests++
       } else series[at] = found.number
       if (found.number === unknown) missing.add(found)
     }
-    return missing.size > 0 ? missing : { length, message, start, end, channel, series, rests, state }
+    return missing.size > 0 ? missing : { length, message, start, end, channel, series, state }
   }
 
   async function add(missing: Set<Series>, signal: AbortSignal): Promise<void> {

@@ -49,9 +49,7 @@ export async function openSink({ database, options, onNotice, logs }: PostgresSi
   const formats = openFormats(formatAdder(database, options))
   const names = connectionNames(writer)
   const offsets = openOffsets(database, { writer, logNumbers, logNames, names, lockTimeoutMs: options.lockTimeoutMs })
-  const series = openSeriesNumbers(
-    seriesStore(database, { ...options, applicationName: names.sink }),
-  )
+  const series = openSeriesNumbers(seriesStore(database, { ...options, applicationName: names.sink }))
   let underWay: Promise<unknown> = Promise.resolve()
   let closed = false
 

@@ -35,8 +35,7 @@ export async function removeUnusedSeries(database: Database): Promise<void> {
 
 /** New series are left alone: their first rows may be under way. */
 const isUnmarked = `NOT is_unused AND added_at < clock_timestamp() - interval '1 day'`
-const isRemovable =
-  'is_unused AND (SELECT earlier_below <= pg_snapshot_xmin(pg_current_snapshot()) FROM sluice.dictionary)'
+const isRemovable = 'is_unused AND (SELECT earlier_below <= pg_snapshot_xmin(pg_current_snapshot()) FROM sluice.dictionary)'
 
 async function hasSeriesIndex(database: Database): Promise<boolean> {
   const [found] = await database.query(

@@ -9,11 +9,10 @@ import { encode as encodeCassandra } from '../../sinks/cassandra/encode.ts'
 import { insertStatement } from '../../sinks/cassandra/schema.ts'
 import { encode as encodeInfluxdb } from '../../sinks/influxdb/encode.ts'
 import { encode as encodeMongodb } from '../../sinks/mongodb/encode.ts'
-import { encode as encodePostgres } from '../../sinks/postgres/encode.ts'
 import type { Rejection } from '../../sinks/sink.ts'
 import type { JsonObject, RecordBatch } from '../../transformers/record-batch.ts'
 import { batchOf, fullRecord, noonUs, plainBatch, type RecordField, type TestMessage, type TestRecord } from './batches.ts'
-import { copiedRows } from './postgres/copied-rows.ts'
+import { copiedRows, encodeWithTexts } from './postgres/copied-rows.ts'
 
 interface EncodedRow {
   /** `messages` or the format. */
@@ -47,17 +46,19 @@ const exactUs = (ns: bigint, index: bigint): bigint => (ns - (((ns % 1_000_000n)
 
 const encoders: Readonly<Record<string, Encoder>> = {
   PostgreSQL: encoderOf(
-    batch => encodePostgres(batch, logNumbers),
+    batch => encodeWithTexts(batch, logNumbers),
     ({ tables }) => tables[0]!.bytes,
     ({ tables }) =>
       tables.flatMap(({ format, bytes }) =>
         copiedRows(bytes).map(row => ({
           table: format,
-          position: int64(row[4]),
+          position: int64(row[format === 'messages' ? 1 : 4]),
           // A record's counts from the year 2000.
-          time: int64(row[5]) + (format === 'messages' ? 946_684_800_000_000n : 0n),
+          time: format === 'messages' ? int64(row[3]) + 946_684_800_000_000n : int64(row[5]),
           // The first byte is the version of jsonb.
-          payload: Buffer.from(row[6]!, 'hex').toString().replace('\x01', ''),
+          payload: Buffer.from(row[6] ?? '', 'hex')
+            .toString()
+            .replace('\x01', ''),
         })),
       ),
   ),

@@ -5,8 +5,8 @@ import { expect, test } from 'vitest'
 import { messagesTable } from '../../sinks/cassandra/schema.ts'
 import { encode as encodeInfluxdb } from '../../sinks/influxdb/encode.ts'
 import { originFields, recordFields } from '../../sinks/mongodb/bson.ts'
-import { recordColumns } from '../../sinks/postgres/encode.ts'
 import { batchOf, fullRecord } from './batches.ts'
+import { messageColumns } from './postgres/store.ts'
 
 /** The tags and fields of a line, whose values have no spaces. */
 function namesOf(line: string): string[] {
@@ -15,7 +15,7 @@ function namesOf(line: string): string[] {
 const line = Buffer.from(encodeInfluxdb(batchOf(0, 1, [{ offset: 0, records: [fullRecord] }]), [1]).lines.bytes).toString()
 
 test.each([
-  ['postgres', recordColumns.slice(1, -1).split(', ')],
+  ['postgres', messageColumns.split(', ')],
   ['cassandra', messagesTable.columns.map(({ name }) => name)],
   ['influxdb', namesOf(line)],
   ['mongodb', Object.keys({ ...originFields, ...recordFields })],

@@ -4,9 +4,9 @@ import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { DatabaseError, type Transaction } from '../../../database/database.ts'
 import { copyTable } from '../../../sinks/postgres/copy.ts'
-import { encode } from '../../../sinks/postgres/encode.ts'
 import { isDataError } from '../../../sinks/postgres/errors.ts'
 import { batchOf, type TestMessage } from '../batches.ts'
+import { encodeWithTexts } from './copied-rows.ts'
 
 /** Reads the rows' values back from COPY bytes: they tell the rows apart. */
 function valuesOf(binary: Uint8Array): number[] {
@@ -17,7 +17,7 @@ function valuesOf(binary: Uint8Array): number[] {
     at += 2
     for (let field = 0; field < fields; field++) {
       const length = view.getInt32(at)
-      if (field === 8) values.push(view.getFloat64(at + 4))
+      if (field === 5) values.push(view.getFloat64(at + 4))
       at += 4 + Math.max(length, 0)
     }
   }
@@ -69,7 +69,7 @@ function tableOf(sizes: readonly number[]) {
     offset,
     records: Array.from({ length: size }, () => ({ value: value++ })),
   }))
-  return encode(batchOf(0, sizes.length, messages), [1]).tables[0]!
+  return encodeWithTexts(batchOf(0, sizes.length, messages), [1]).tables[0]!
 }
 
 test.each([true, false, 'foreign'] as const)(

@@ -2,7 +2,6 @@
 
 import type { Database } from '../../../database/database.ts'
 import { openAudit } from '../../../sinks/postgres/audit.ts'
-import { recordColumns } from '../../../sinks/postgres/encode.ts'
 import type { SinkOptions } from '../../../sinks/postgres/options.ts'
 import { openReplaySink, openSink } from '../../../sinks/postgres/sink.ts'
 import type { JsonObject } from '../../../transformers/record-batch.ts'
@@ -16,6 +15,10 @@ export const options: SinkOptions = {
   retentionMonths: 0,
   seriesPerChannelMax: 100_000,
 }
+
+/** The columns of `public.messages`, in their order. */
+export const messageColumns =
+  'time, channel, subtopic, publisher, protocol, name, unit, value, string_value, bool_value, data_value, sum, update_time, position, index'
 
 /** @param close lets go of the database */
 export function storeOn(
@@ -61,12 +64,14 @@ export async function emptyDatabase(database: Database): Promise<void> {
   if (found?.made !== true) return
   const formats = await database.query('DELETE FROM sluice.formats RETURNING format')
   if (formats.length > 0) await database.execute('DROP SCHEMA formats CASCADE; CREATE SCHEMA formats')
-  await database.execute('DELETE FROM public.messages; DELETE FROM sluice.offsets; DELETE FROM sluice.replayed; DELETE FROM sluice.logs')
+  await database.execute(
+    'DELETE FROM sluice.records; DELETE FROM sluice.series; DELETE FROM sluice.channels; DELETE FROM sluice.offsets; DELETE FROM sluice.replayed; DELETE FROM sluice.logs',
+  )
 }
 
 async function rowsOf(database: Database): Promise<StoredRow[]> {
   const rows: StoredRow[] = []
-  const columns = recordColumns.slice(1, -1).replace('time,', '(extract(epoch FROM time) * 1000000)::bigint AS time_us,')
+  const columns = messageColumns.replace('time,', '(extract(epoch FROM time) * 1000000)::bigint AS time_us,')
   for (const row of await database.query(`SELECT ${columns} FROM public.messages`)) {
     rows.push({
       table: 'messages',
