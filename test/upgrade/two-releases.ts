@@ -21,7 +21,7 @@ const nextMigrations: Readonly<Record<Migrations, string>> = {
     ALTER TABLE things ADD COLUMN made_up text;
     CREATE INDEX things_made_up ON things (made_up);`,
   'sinks/postgres/migrations': `-- Up Migration
-    ALTER TABLE public.messages ADD COLUMN made_up text;
+    ALTER TABLE sluice.records ADD COLUMN made_up text;
     ALTER TABLE sluice.offsets ADD COLUMN made_up bigint NOT NULL DEFAULT 0;`,
 }
 

@@ -260,7 +260,7 @@ async function smallDisk(site: Site<RelationalSite>): Promise<SmallDisk> {
   if (owner !== undefined) await chown(folder, owner.uid, owner.gid)
   await site.store.query(`CREATE TABLESPACE small LOCATION '${folder}'`)
   const tables = await site.store.query<{ name: string }>(
-    `SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = 'public.messages'::regclass`,
+    `SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = 'sluice.records'::regclass`,
   )
   for (const { name } of tables) await site.store.query(`ALTER TABLE ${name} SET TABLESPACE small`)
   return {
@@ -279,11 +279,11 @@ async function fullByTrigger(site: Site<RelationalSite>): Promise<SmallDisk> {
   await site.store.query(
     `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
      $$ BEGIN RAISE 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$;
-     CREATE TRIGGER full_disk BEFORE INSERT ON public.messages FOR EACH ROW EXECUTE FUNCTION full_disk()`,
+     CREATE TRIGGER full_disk BEFORE INSERT ON sluice.records FOR EACH ROW EXECUTE FUNCTION full_disk()`,
   )
   return {
     fill: async () => undefined,
-    grow: async () => void (await site.store.query('DROP TRIGGER full_disk ON public.messages')),
+    grow: async () => void (await site.store.query('DROP TRIGGER full_disk ON sluice.records')),
     remove: async () => undefined,
   }
 }

@@ -75,7 +75,7 @@ describeUnlessMissing('stops', missingKafka() ?? missingPostgres(), () => {
     test("during the store's upkeep, which takes longer than a stop may, it does not wait for it", async () => {
       const { site, writer } = await openTestSite()
       const [{ name }] = (await site.store.query<{ name: string }>(
-        `SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = 'public.messages'::regclass AND inhrelid::regclass::text ~ '\\d$' ORDER BY name DESC LIMIT 1`,
+        `SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = 'sluice.records'::regclass AND inhrelid::regclass::text ~ '\\d$' ORDER BY name DESC LIMIT 1`,
       )) as [{ name: string }]
       // A month's partition is missing, and creating it takes long: an upkeep that waits for a lock fails after some seconds.
       await site.store.query(

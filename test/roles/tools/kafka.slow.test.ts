@@ -266,21 +266,21 @@ describeWithKafka('the tools', kafka =>
     test('missing, duplicated and surplus rows are found in the store, with exit code 1', async () => {
       const [, partition, offset] = good.split('-')
       const position = (1n << 56n) | (BigInt(partition!) << 44n) | BigInt(offset!)
-      const rows = await database.query('DELETE FROM public.messages WHERE position = $1 AND index = 0 RETURNING index', [position])
+      const rows = await database.query('DELETE FROM sluice.records WHERE position = $1 AND index = 0 RETURNING index', [position])
       expect(rows).toHaveLength(1)
       const { code, output } = await tool('verify', 'relational')
       expect(code).toBe(1)
       expect(output).toContain(`${good} rows missing: the store has 1 of its 2 rows`)
       expect(output).toMatch(/faults in 1 of 3 partitions\n$/)
 
-      await database.query('DELETE FROM public.messages WHERE position = $1', [position])
+      await database.query('DELETE FROM sluice.records WHERE position = $1', [position])
       expect((await tool('verify', 'relational')).output).toContain(
         `${good} missing: none of its 2 rows is stored, and it has no dead letter`,
       )
       const missing = await tool('trace', good)
       expect([missing.code, missing.errors]).toEqual([1, ''])
       expect(missing.output).toContain('NO, and there is no dead letter: the message is missing')
-      await database.execute(`INSERT INTO public.messages SELECT * FROM public.messages LIMIT 1`)
+      await database.execute(`INSERT INTO sluice.records SELECT * FROM sluice.records LIMIT 1`)
       const { partitions } = await report()
       expect(partitions.map(({ faults }) => faults.doubled ?? 0).reduce((one, other) => one + other)).toBe(1)
     })

@@ -125,8 +125,8 @@ describeWithKafka('verify', kafka =>
           report: { checked: { from: 97 }, recount: { stored: both.report.recount.received }, faults: {} },
         })
 
-        await database.query('DELETE FROM public.messages WHERE position = $1', [position(98)])
-        await database.query('INSERT INTO public.messages SELECT * FROM public.messages WHERE position = $1', [position(99)])
+        await database.query('DELETE FROM sluice.records WHERE position = $1', [position(98)])
+        await database.query('INSERT INTO sluice.records SELECT * FROM sluice.records WHERE position = $1', [position(99)])
         const { code, report } = await verify()
         expect([code, report.faults]).toEqual([1, { missing: 1, doubled: 1 }])
       }))
@@ -144,7 +144,7 @@ describeWithKafka('verify', kafka =>
 
         const changed = `UPDATE formats.readings SET payload = jsonb_set(payload, '{d,rpm,1}', '911'), channel = 'evil' WHERE position = $1`
         await database.query(changed, [position(2)])
-        await database.query(`UPDATE public.messages SET time = time - interval '3 months' WHERE position = $1`, [position(1)])
+        await database.query(`UPDATE sluice.records SET time = time - interval '3 months' WHERE position = $1`, [position(1)])
         expect(await verify()).toMatchObject({ code: 0, report: { faults: {} } })
         const { code, report } = await verify('--contents')
         expect([code, report.faults]).toEqual([1, { 'contents differ': 2 }])
@@ -178,8 +178,8 @@ describeWithKafka('verify', kafka =>
         })
         expect(await words()).toContain('; the log starts at 4, and earlier messages can no longer be compared, 0 in flight\n')
 
-        const copy = 'INSERT INTO public.messages SELECT * FROM public.messages WHERE position = $1'
-        const move = 'UPDATE public.messages SET position = $2 WHERE ctid IN (SELECT ctid FROM public.messages WHERE position = $1 LIMIT 1)'
+        const copy = 'INSERT INTO sluice.records SELECT * FROM sluice.records WHERE position = $1'
+        const move = 'UPDATE sluice.records SET position = $2 WHERE ctid IN (SELECT ctid FROM sluice.records WHERE position = $1 LIMIT 1)'
         for (const [message, offset] of [
           [6, 4],
           [7, 8],

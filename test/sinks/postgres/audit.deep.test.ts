@@ -43,7 +43,7 @@ async function storeOf(database: Database): Promise<AuditedStore> {
     of,
     column,
     change: position =>
-      database.query(`UPDATE ${of === 'record' ? 'public.messages' : 'formats.engine'} SET ${change} WHERE position = $1`, [position]),
+      database.query(`UPDATE ${of === 'record' ? 'sluice.records' : 'formats.engine'} SET ${change} WHERE position = $1`, [position]),
   })
   const store = storeOn(database, async () => undefined)
   return {
@@ -51,7 +51,7 @@ async function storeOf(database: Database): Promise<AuditedStore> {
     openReplay: logNumber => store.replays.openSink(logNumber),
     audit: openAudit(database),
     double: async position =>
-      void (await database.query('INSERT INTO public.messages SELECT * FROM public.messages WHERE position = $1', [position])),
+      void (await database.query('INSERT INTO sluice.records SELECT * FROM sluice.records WHERE position = $1', [position])),
     async remove(position) {
       for (const { table } of await rowTables(database)) await database.query(`DELETE FROM ${table} WHERE position = $1`, [position])
     },

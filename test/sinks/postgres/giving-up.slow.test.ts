@@ -6,7 +6,6 @@ import { from as copyFrom } from 'pg-copy-streams'
 import { afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import type { Database } from '../../../database/database.ts'
 import { openServer } from '../../../database/server.ts'
-import { maintain } from '../../../sinks/postgres/schema.ts'
 import { openSink } from '../../../sinks/postgres/sink.ts'
 import { logPartition } from '../../../transformers/log-partition.ts'
 import { withNumbers } from '../../conformance/sink/fixture.ts'
@@ -103,7 +102,7 @@ describeWithOwnPostgres('an aborted write', postgres => {
     const sink = await open('no proxy')
     const controller = new AbortController()
     await others.transaction(async transaction => {
-      await transaction.execute('LOCK TABLE messages IN EXCLUSIVE MODE')
+      await transaction.execute('LOCK TABLE sluice.records IN EXCLUSIVE MODE')
       const writing = sink.write(sink.encode(plainBatch(0, 300)), ignoreRefused, controller.signal)
       await until(waitsFor('relation'))
       expect(await endedByServer(writing, controller)).toMatchObject({ message: 'revoked' })
@@ -220,7 +219,7 @@ describeWithOwnPostgres('an aborted write', postgres => {
       await holder.connect()
       cleanups.push(() => holder.end())
       await holder.query('BEGIN; SELECT next_offset FROM sluice.offsets FOR UPDATE')
-      holder.query(copyFrom('COPY messages FROM STDIN')).on('error', () => undefined)
+      holder.query(copyFrom('COPY sluice.records FROM STDIN')).on('error', () => undefined)
       await until(`EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'sluice writer-1/gone' AND query LIKE 'COPY%')`)
       const batch = sink.encode(plainBatch(1, 2))
       const error = await sink.write(batch, ignoreRefused, never).catch((error: unknown) => error)
@@ -247,27 +246,6 @@ describeWithOwnPostgres('an aborted write', postgres => {
     expect(await another.write(another.encode(document), ignoreRefused, never)).toMatchObject([{ stored: 1 }])
     controller.abort()
     await writing
-  })
-
-  test('if the connection that creates the index by name is half-open, messages are stored again 5 s after the statement timeout', async () => {
-    const sink = await open('no proxy', 300)
-    await sink.write(sink.encode(plainBatch(0, 1)), ignoreRefused, never)
-    const near = { url: url.replace(/:\d+\//, `:${proxy.port}/`), applicationName: 'maintenance', connectionsMax: 1 }
-    const limited = await openServer({ ...near, statementTimeoutMs: 1_000 })
-    const unhurried = await openServer(near)
-    cleanups.push(
-      () => limited.close(),
-      () => unhurried.close(),
-    )
-    let maintaining: Promise<unknown> | undefined
-    await others.transaction(async transaction => {
-      await transaction.execute('LOCK TABLE messages IN ROW EXCLUSIVE MODE')
-      maintaining = maintain(limited, { nameIndex: true }, unhurried).catch((error: unknown) => error)
-      await until(`EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'maintenance' AND wait_event = 'relation')`)
-      proxy.halfOpen()
-    })
-    expect(await writeAgain(sink, sink.encode(plainBatch(1, 2)))).toMatchObject([{ stored: 1 }])
-    expect(await maintaining).toMatchObject({ sqlState: '' })
   })
 
   test('connections of another writer are not terminated', async () => {

@@ -80,7 +80,7 @@ describeWithPostgres('a replay beside a writer', postgres => {
     const ended = once(holder, 'error')
     await holder.connect()
     await holder.query(`BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('sluice.replayed', 0))`)
-    holder.query(copyFrom('COPY messages FROM STDIN')).on('error', () => undefined)
+    holder.query(copyFrom('COPY sluice.records FROM STDIN')).on('error', () => undefined)
     const copying = `SELECT FROM pg_stat_activity WHERE application_name = 'sluice-replay writer-1 gone' AND query LIKE 'COPY%'`
     await expect.poll(() => operator.query(copying)).toHaveLength(1)
     expect(await replays.write(batchOf(3, 4, [plain(3)]), new Set(), never)).toEqual({ refused: new Map(), notPassed: new Set() })

@@ -104,7 +104,7 @@ describeWithOwnPostgres('answers of a server', postgres => {
       const encoded = sink.encode(plainBatch(1, 2))
       const failed = await other.transaction(async transaction => {
         // The sink's connection is to be the one that finds out.
-        await transaction.execute(`SET LOCAL deadlock_timeout = '1min'; LOCK TABLE messages IN EXCLUSIVE MODE`)
+        await transaction.execute(`SET LOCAL deadlock_timeout = '1min'; LOCK TABLE sluice.records IN EXCLUSIVE MODE`)
         const writing = sink.write(encoded, ignoreRefused, signal).catch((error: unknown) => error as DatabaseError)
         await expect
           .poll(() =>
@@ -138,7 +138,7 @@ describeWithOwnPostgres('answers of a server', postgres => {
       )
       const encoded = sink.encode(plainBatch(0, 1))
       const failed = await operator.transaction(async transaction => {
-        await transaction.execute('LOCK TABLE messages IN EXCLUSIVE MODE')
+        await transaction.execute('LOCK TABLE sluice.records IN EXCLUSIVE MODE')
         return await sink.write(encoded, ignoreRefused, signal).catch((error: unknown) => error as DatabaseError)
       })
       expectTransient(failed as DatabaseError, sqlState)
@@ -149,7 +149,7 @@ describeWithOwnPostgres('answers of a server', postgres => {
       const sink = await open(await connect())
       const encoded = sink.encode(plainBatch(0, 1))
       const failed = operator.transaction(async transaction => {
-        await transaction.execute('LOCK TABLE messages IN EXCLUSIVE MODE')
+        await transaction.execute('LOCK TABLE sluice.records IN EXCLUSIVE MODE')
         const writing = sink.write(encoded, ignoreRefused, signal).catch((error: unknown) => error as DatabaseError)
         await postgres.restart()
         return await writing
@@ -185,14 +185,14 @@ describeWithOwnPostgres('answers of a server', postgres => {
     })
 
     test.each([
-      ['a constraint (23514)', 'ALTER TABLE messages ADD CHECK (value < 0)', '23514'],
-      ['a missing column (42703)', 'ALTER TABLE messages DROP COLUMN unit', '42703'],
-      ['a missing table (42P01)', 'DROP TABLE messages CASCADE', '42P01'],
-      ['a column of another type (22P03)', 'ALTER TABLE messages ALTER COLUMN value TYPE int', '22P03'],
+      ['a constraint (23514)', 'ALTER TABLE sluice.records ADD CHECK (value < 0)', '23514'],
+      ['a missing column (42703)', 'ALTER TABLE sluice.records DROP COLUMN sum CASCADE', '42703'],
+      ['a missing table (42P01)', 'DROP TABLE sluice.records CASCADE', '42P01'],
+      ['a column of another type (22P03)', 'DROP VIEW messages CASCADE; ALTER TABLE sluice.records ALTER COLUMN value TYPE int', '22P03'],
       [
         'a trigger that refuses (P0001)',
         `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END';
-         CREATE TRIGGER refuse BEFORE INSERT ON messages FOR EACH ROW EXECUTE FUNCTION refuse()`,
+         CREATE TRIGGER refuse BEFORE INSERT ON sluice.records FOR EACH ROW EXECUTE FUNCTION refuse()`,
         'P0001',
       ],
     ])('%s', async (_what, change, sqlState) => {

@@ -21,7 +21,7 @@ const identity = { options, logs: [{ logName: 'messages', logId: 'id-1', writer:
 /** As docs/stores/postgres.md lists them. */
 const grants = (role: string) => `
   GRANT USAGE ON SCHEMA public, sluice, formats TO ${role};
-  GRANT SELECT, INSERT ON public.messages TO ${role};
+  GRANT SELECT ON public.messages TO ${role};
   GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA sluice TO ${role};
   GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA formats TO ${role}`
 
@@ -63,7 +63,7 @@ describeWithOwnPostgres('the start of a PostgreSQL sink', postgres => {
 
   const monthsOf = async (): Promise<string[]> => {
     const rows = await owner.query<{ name: string }>(
-      `SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = 'messages'::regclass ORDER BY 1`,
+      `SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = 'sluice.records'::regclass ORDER BY 1`,
     )
     return rows.map(row => row.name)
   }
@@ -75,22 +75,22 @@ describeWithOwnPostgres('the start of a PostgreSQL sink', postgres => {
     const database = await connect('postgres')
     const notices: string[] = []
     await owner.transaction(async dump => {
-      await dump.execute('LOCK TABLE sluice.messages_default IN ACCESS SHARE MODE')
+      await dump.execute('LOCK TABLE sluice.records_default IN ACCESS SHARE MODE')
       const sink = await withNumbers(openSink({ database, ...identity, onNotice: sentence => void notices.push(sentence) }))
       await sink.write(sink.encode(plainBatch(0, 2)), ignoreRefused, signal)
       await sink.close()
     })
     expect(notices).toEqual([
-      expect.stringMatching(/partitions of the table messages cannot be created.*lock timeout.*sluice\.messages_default.*retried/),
+      expect.stringMatching(/partitions of the table sluice\.records cannot be created.*lock timeout.*sluice\.records_default.*retried/),
     ])
     expect(await owner.query('SELECT count(*)::int FROM messages')).toEqual([{ count: 2 }])
     await (await withNumbers(openSink({ database, ...identity }))).close()
     expect(await monthsOf()).toEqual(months)
   })
 
-  test('without the table messages the sink does not open', async () => {
+  test('without the table of records the sink does not open', async () => {
     await (await withNumbers(openSink({ database: owner, ...identity }))).close()
-    await owner.execute('DROP TABLE messages CASCADE')
+    await owner.execute('DROP TABLE sluice.records CASCADE')
     await expect(withNumbers(openSink({ database: owner, ...identity }))).rejects.toMatchObject({ sqlState: '42P01' })
   })
 
@@ -99,7 +99,7 @@ describeWithOwnPostgres('the start of a PostgreSQL sink', postgres => {
     const [oldest] = await monthsOf()
     const now = new Date()
     const before = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - 1)).toISOString().slice(0, 7).replace('-', '_')
-    expect(oldest).toBe(`sluice.messages_${before}`)
+    expect(oldest).toBe(`sluice.records_${before}`)
   })
 
   describe('with a role that may not create', () => {
@@ -151,19 +151,24 @@ describeWithOwnPostgres('the start of a PostgreSQL sink', postgres => {
 
     test('missing months are reported, their rows go to the default partition, and the owner creates them', async () => {
       await owner.execute(
-        `DO $$ DECLARE month text; BEGIN FOR month IN SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = 'messages'::regclass AND inhrelid::regclass::text ~ '_\\d{4}_' LOOP EXECUTE 'DROP TABLE ' || month; END LOOP; END $$`,
+        `DO $$ DECLARE month text; BEGIN FOR month IN SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = 'sluice.records'::regclass AND inhrelid::regclass::text ~ '_\\d{4}_' LOOP EXECUTE 'DROP TABLE ' || month; END LOOP; END $$`,
       )
       const sink = await withNumbers(openSink({ database: limited, ...identity, onNotice }))
-      expect(notices[0]).toMatch(/partitions of the table messages cannot be created.*permission denied.*sluice\.messages_default/)
+      expect(notices[0]).toMatch(/partitions of the table sluice\.records cannot be created.*permission denied.*sluice\.records_default/)
       await sink.write(sink.encode(plainBatch(1, 2)), keep, signal)
-      expect(await owner.query('SELECT tableoid::regclass::text AS table FROM messages')).toEqual([{ table: 'sluice.messages_default' }])
+      expect(await owner.query('SELECT tableoid::regclass::text AS table FROM sluice.records')).toEqual([
+        { table: 'sluice.records_default' },
+      ])
       await maintain(owner, { now: new Date(noonUs / 1000) })
-      expect(await owner.query('SELECT tableoid::regclass::text AS table FROM messages')).toEqual([{ table: 'sluice.messages_2026_03' }])
+      expect(await owner.query('SELECT tableoid::regclass::text AS table FROM sluice.records')).toEqual([
+        { table: 'sluice.records_2026_03' },
+      ])
       await sink.close()
     })
 
     test.each([
-      ['INSERT on messages', 'REVOKE INSERT ON public.messages FROM limited', /permission denied for table messages/],
+      ['INSERT on records', 'REVOKE INSERT ON sluice.records FROM limited', /permission denied for table records/],
+      ['INSERT on series', 'REVOKE INSERT ON sluice.series FROM limited', /permission denied for table series/],
       ['INSERT on a format', 'REVOKE INSERT ON formats.engine FROM limited', /permission denied for table engine/],
       ['UPDATE on the offsets', 'REVOKE UPDATE ON sluice.offsets FROM limited', /permission denied for table offsets/],
     ])('without %s the write fails for good, and rejects nothing', async (_right, revoke, sentence) => {

@@ -105,7 +105,7 @@ describeWithOwnPostgres('the PostgreSQL sink and its server', postgres => {
   test('a connection cut in the middle of a COPY leaves nothing, and the retried batch is stored once', async () => {
     const encoded = sink.encode(plainBatch(0, 300))
     const error = await others.transaction(async transaction => {
-      await transaction.execute('LOCK TABLE messages IN EXCLUSIVE MODE')
+      await transaction.execute('LOCK TABLE sluice.records IN EXCLUSIVE MODE')
       const writing = sink.write(encoded, keep, signal).catch((error: unknown) => error)
       await blocked(1)
       await others.query(
@@ -198,17 +198,17 @@ describeWithOwnPostgres('the PostgreSQL sink and its server', postgres => {
   })
 
   test('a row that only an index refuses (54000) is also found by its line', async () => {
-    await others.execute('CREATE INDEX names ON messages (name)')
-    const name = Array.from({ length: 10_000 }, () => String.fromCharCode(33 + Math.floor(Math.random() * 94))).join('')
+    await others.execute('CREATE INDEX texts ON sluice.records (string_value)')
+    const stringValue = Array.from({ length: 10_000 }, () => String.fromCharCode(33 + Math.floor(Math.random() * 94))).join('')
     const messages = Array.from({ length: 50 }, (_, offset) =>
-      offset === 20 ? { offset, records: [{ value: 1 }, { name }] } : plain(offset),
+      offset === 20 ? { offset, records: [{ value: 1 }, { stringValue }] } : plain(offset),
     )
     await write(batchOf(0, 50, messages))
     expect(rejections).toEqual([
       { message: 20, record: 1, rule: 'store-refused', reason: expect.stringMatching(/54000.*index row/) as string },
     ])
     expect(await stored()).toBe(49)
-    await others.execute('DROP INDEX names')
+    await others.execute('DROP INDEX sluice.texts')
   })
 
   test('in the steady state a batch is one exchange with the server, whatever its content', async () => {
@@ -306,10 +306,10 @@ describeWithOwnPostgres('the PostgreSQL sink and its server', postgres => {
   })
 
   test.each([
-    ['a missing column', 'ALTER TABLE messages DROP COLUMN unit'],
-    ['a column of another type', 'ALTER TABLE messages ALTER COLUMN sum TYPE int'],
-    ['the table gone', 'DROP TABLE messages CASCADE'],
-    ['a constraint of the operator', 'ALTER TABLE messages ADD CHECK (value < 0)'],
+    ['a missing column', 'ALTER TABLE sluice.records DROP COLUMN sum CASCADE'],
+    ['a column of another type', 'DROP VIEW messages CASCADE; ALTER TABLE sluice.records ALTER COLUMN sum TYPE int'],
+    ['the table gone', 'DROP TABLE sluice.records CASCADE'],
+    ['a constraint of the operator', 'ALTER TABLE sluice.records ADD CHECK (value < 0)'],
   ])('another schema stops the writer and rejects no message: %s', async (_what, change) => {
     await disconnect()
     const shared = url
@@ -336,7 +336,7 @@ describeWithOwnPostgres('the PostgreSQL sink and its server', postgres => {
     const encoded = sink.encode(plainBatch(2, 3))
     const attempt = () => sink.write(encoded, keep, signal).catch((error: unknown) => sink.classify(error))
     await others.transaction(async transaction => {
-      await transaction.execute('LOCK TABLE messages IN EXCLUSIVE MODE')
+      await transaction.execute('LOCK TABLE sluice.records IN EXCLUSIVE MODE')
       const lost = attempt()
       await blocked(1)
       await others.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE starts_with(application_name, 'sluice')`)
