@@ -124,7 +124,9 @@ function bySeries({ length, start, series }: NumberedRecords): Uint32Array {
   const keys = new Float64Array(length)
   for (let unit = 0; unit < length; unit++) keys[unit] = Math.abs(series[start[unit]!]!) * unitsMax + unit
   if (length <= unitsMax) keys.sort()
-  return Uint32Array.from(keys, key => key % unitsMax)
+  const order = new Uint32Array(length)
+  for (let nth = 0; nth < length; nth++) order[nth] = keys[nth]! - Math.floor(keys[nth]! / unitsMax) * unitsMax
+  return order
 }
 
 /** Many more than a batch has. */

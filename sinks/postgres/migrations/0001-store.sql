@@ -35,7 +35,7 @@ CREATE TABLE sluice.dictionary (
 );
 INSERT INTO sluice.dictionary DEFAULT VALUES;
 
--- Fixed sizes first, so that no row is padded more than once.
+-- Eight bytes before four, so that rows have no padding between them.
 CREATE TABLE sluice.records (
   time timestamptz NOT NULL,
   position bigint NOT NULL,

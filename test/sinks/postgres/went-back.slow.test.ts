@@ -92,6 +92,25 @@ describeWithPostgres('a store that was restored to an older state', postgres => 
     expect(await rows()).toEqual([0, 1, 2])
   })
 
+  test('fences a batch with a series that it lost, though its offsets are the same, and stores it with another number', async () => {
+    await write(plainBatch(0, 1))
+    await keep()
+    const named = { offset: 1, records: [{ name: 'new', value: 1 }] }
+    const poisoned = batchOf(1, 3, [named, { offset: 2, records: [{ stringValue: 'a\0b' }] }])
+    // The number is committed, and the batch is not; before that the connections that were ended are replaced.
+    const failed = () =>
+      sink
+        .write(sink.encode(poisoned), () => Promise.reject(new Error('no dead letters')), signal)
+        .catch((error: unknown) => (error as Error).message)
+    while ((await failed()) !== 'no dead letters');
+    expect(await database.query(`SELECT count(*)::int FROM sluice.series`)).toEqual([{ count: 2 }])
+    await goBack()
+    expect(await writeAgain(batchOf(1, 2, [named]))).toBe('fenced')
+    await sink.positions?.([logPartition(0, 0)])
+    expect(await writeAgain(batchOf(1, 2, [named]))).toMatchObject([{ stored: 1 }])
+    expect(await rows()).toEqual([0, 1])
+  })
+
   test('fences a partition whose position was requested and that is lost before its first batch', async () => {
     await keep()
     await writeAgain(plainBatch(0, 2))
