@@ -15,9 +15,8 @@ import type { CountedMessages } from '../counts.ts'
 import { beyondInt64, longIdentifiers, noRejections, type Rejections } from '../rejections.ts'
 import { type LogNumbers, positionHighAt, positionLow, type Rejection } from '../sink.ts'
 import { CopyBytes, type EncodedTable } from './copy.ts'
-import { identifiersBytesMax } from './registry.ts'
-import type { NumberedRecords } from './series.ts'
-import type { DictionaryState } from './series-store.ts'
+import { identifiersBytesMax, type RecordNumbers } from './series/numbers.ts'
+import type { DictionaryState } from './series/store.ts'
 
 /** What `write` needs of a batch, without its strings, and what earlier attempts have found out, for the next one. */
 export interface EncodedBatch extends Rejections {
@@ -79,7 +78,7 @@ export function encode(batch: RecordBatch, logNumbers: LogNumbers): EncodedBatch
 }
 
 /** Encodes the records, in the order of the series of each message's first record: then neighbors in the table have the same series. */
-export function addRecords(encoded: EncodedBatch, batch: RecordBatch, numbers: NumberedRecords, logNumbers: LogNumbers): void {
+export function addRecords(encoded: EncodedBatch, batch: RecordBatch, numbers: RecordNumbers, logNumbers: LogNumbers): void {
   encoded.pending = undefined
   if (numbers.length === 0) return
   const { messages, records } = batch
@@ -119,7 +118,7 @@ export function addRecords(encoded: EncodedBatch, batch: RecordBatch, numbers: N
 }
 
 /** The messages with rows, by the series of their first record and, within it, in the order of the log. */
-function bySeries({ length, start, series }: NumberedRecords): Uint32Array {
+function bySeries({ length, start, series }: RecordNumbers): Uint32Array {
   // Both in one number, which a typed array sorts without a function: 31 and 22 bits.
   const keys = new Float64Array(length)
   for (let unit = 0; unit < length; unit++) keys[unit] = Math.abs(series[start[unit]!]!) * unitsMax + unit

@@ -6,7 +6,7 @@ import type { Range } from '../../transformers/record-batch.ts'
 import type { LogNumbers, MessageCounts, Positions } from '../sink.ts'
 import { SinkError } from '../sink-error.ts'
 import type { ConnectionNames } from './connection.ts'
-import { checkState, type DictionaryState, isState, stateValues } from './series-store.ts'
+import { checkState, type DictionaryState, isState, stateValues } from './series/store.ts'
 
 export interface Offsets {
   /** The offsets to resume at. A partition that the store does not know is absent, and `prepare` may add it. */

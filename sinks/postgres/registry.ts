@@ -13,12 +13,6 @@ import { denied, isAnswer } from './errors.ts'
 import type { SinkOptions } from './options.ts'
 import { publisherKey } from './schema.ts'
 
-/**
- * Most bytes of channel, publisher and format together. Channel and publisher are part of index rows, which hold at most 2,704 bytes, and so is the
- * format's name.
- */
-export const identifiersBytesMax = 2048
-
 /** A transaction holds about five locks for each table that it creates, and the server's lock table is bounded. */
 const createdAtOnceMax = 50
 

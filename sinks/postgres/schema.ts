@@ -5,7 +5,7 @@ import { type Database, DatabaseError, type Transaction } from '../../database/d
 import { type MigrateOptions, migrate, pendingMigrations } from '../../database/migrate.ts'
 import { SinkError } from '../sink-error.ts'
 import { denied, isAnswer } from './errors.ts'
-import { removeUnusedSeries } from './unused-series.ts'
+import { removeUnusedSeries } from './series/unused.ts'
 
 const monthsBack = 2
 const monthsAhead = 3

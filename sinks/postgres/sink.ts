@@ -17,8 +17,8 @@ import { type Offsets, openOffsets } from './offsets.ts'
 import type { SinkOptions } from './options.ts'
 import { formatAdder, openLogRegistry, readLogs, tableOf, targetOf } from './registry.ts'
 import { checkStore, migrateStore, shortcomings } from './schema.ts'
-import { openSeriesNumbers } from './series.ts'
-import { checkState, seriesStore } from './series-store.ts'
+import { openSeriesNumbers } from './series/numbers.ts'
+import { checkState, seriesStore } from './series/store.ts'
 
 export { classify } from './errors.ts'
 
@@ -104,7 +104,7 @@ export async function openSink({ database, options, onNotice, logs }: PostgresSi
     encode(batch: RecordBatch) {
       checkNumbers(logNumbers, batch)
       const encoded = encode(batch, logNumbers)
-      const numbers = encoded.pending === undefined ? undefined : series.numbered(batch, encoded.rejected)
+      const numbers = encoded.pending === undefined ? undefined : series.known(batch, encoded.rejected)
       if (numbers !== undefined) addRecords(encoded, batch, numbers, logNumbers)
       return encoded
     },

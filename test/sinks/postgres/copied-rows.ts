@@ -2,19 +2,19 @@
 
 import { expect } from 'vitest'
 import { addRecords, type EncodedBatch, encode } from '../../../sinks/postgres/encode.ts'
-import { openSeriesNumbers } from '../../../sinks/postgres/series.ts'
+import { openSeriesNumbers } from '../../../sinks/postgres/series/numbers.ts'
 import type { RecordBatch } from '../../../transformers/record-batch.ts'
 
 /** As where no channel may have a series: each row has its texts. Things have the series 7, and channels the number 3. */
 export function encodeWithTexts(batch: RecordBatch, logNumbers: readonly number[]): EncodedBatch {
   const encoded = encode(batch, logNumbers)
   const { messages, records } = batch
-  const known = openSeriesNumbers(() => Promise.reject(new Error('there is no store')))
+  const numbers = openSeriesNumbers(() => Promise.reject(new Error('there is no store')))
   if (records.length === 0) return encoded
-  known.numbered(batch, encoded.rejected)
+  numbers.known(batch, encoded.rejected)
   const message = [...new Set(records.message.subarray(0, records.length))].filter(message => !encoded.rejected.has(message))
   const own = [...records.message.subarray(0, records.length)]
-  const numbers = {
+  const fixed = {
     length: message.length,
     message: Uint32Array.from(message),
     start: Uint32Array.from(message, message => own.indexOf(message)),
@@ -23,7 +23,7 @@ export function encodeWithTexts(batch: RecordBatch, logNumbers: readonly number[
     series: new Int32Array(records.length).fill(-7),
     state: undefined,
   }
-  addRecords(encoded, batch, numbers, logNumbers)
+  addRecords(encoded, batch, fixed, logNumbers)
   return encoded
 }
 

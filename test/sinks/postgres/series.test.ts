@@ -3,10 +3,10 @@
 import * as fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Database } from '../../../database/database.ts'
-import { openSeriesNumbers } from '../../../sinks/postgres/series.ts'
-import { type FindNumbers, seriesStore } from '../../../sinks/postgres/series-store.ts'
+import { openSeriesNumbers } from '../../../sinks/postgres/series/numbers.ts'
+import { type FindNumbers, seriesStore } from '../../../sinks/postgres/series/store.ts'
+import { removeUnusedSeries } from '../../../sinks/postgres/series/unused.ts'
 import { openSink } from '../../../sinks/postgres/sink.ts'
-import { removeUnusedSeries } from '../../../sinks/postgres/unused-series.ts'
 import type { Rejection } from '../../../sinks/sink.ts'
 import { logPartition } from '../../../transformers/log-partition.ts'
 import type { RecordBatch } from '../../../transformers/record-batch.ts'
@@ -178,11 +178,11 @@ describe('the numbers of series', () => {
     const batch = (from: number, length: number) => batchOf(0, 1, [named(0, ...Array.from({ length }, (_, nth) => `n${from + nth}`))])
     const large = await numbers.resolved(batch(0, 100), new Map(), signal)
     expect(new Set(large.series).size).toBe(100)
-    expect(numbers.numbered(batch(50, 50), new Map())?.series).toEqual(large.series.slice(50))
-    expect(numbers.numbered(batch(99, 2), new Map())).toBeUndefined()
+    expect(numbers.known(batch(50, 50), new Map())?.series).toEqual(large.series.slice(50))
+    expect(numbers.known(batch(99, 2), new Map())).toBeUndefined()
     const further = await numbers.resolved(batch(99, 2), new Map(), signal)
     expect(further.series[0]).toBe(large.series[99])
-    expect(numbers.numbered(batch(0, 1), new Map())).toBeUndefined()
+    expect(numbers.known(batch(0, 1), new Map())).toBeUndefined()
     expect(asked).toEqual([100, 2])
   })
 

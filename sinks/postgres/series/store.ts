@@ -3,8 +3,8 @@
 // Series are added under one lock, so that their numbers are committed in ascending order: a store that has the largest number that a writer knows, added at
 // the same time, has all that the writer knows.
 
-import type { Database, Queries, SqlRow, SqlValue, Transaction } from '../../database/database.ts'
-import { SinkError } from '../sink-error.ts'
+import type { Database, Queries, SqlRow, SqlValue, Transaction } from '../../../database/database.ts'
+import { SinkError } from '../../sink-error.ts'
 
 /** A series to find or to add. Without subtopic, protocol and name it is the rest of the thing. */
 export interface WantedSeries {

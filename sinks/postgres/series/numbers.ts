@@ -3,11 +3,15 @@
 // The cache is bounded in bytes, and cleared as a whole when it is full. It belongs to one generation of the store's dictionary, and knows the largest
 // number in it: the transaction of each batch compares both, so numbers of a store that went back, or of series that were removed, are never written.
 
-import { type MessageColumns, Outcome, type RecordBatch, senmlFormat } from '../../transformers/record-batch.ts'
-import { longIdentifiers, type Rejections } from '../rejections.ts'
-import { identifiersBytesMax } from './registry.ts'
-import type { DictionaryState, FindNumbers, WantedSeries } from './series-store.ts'
+import { type MessageColumns, Outcome, type RecordBatch, senmlFormat } from '../../../transformers/record-batch.ts'
+import { longIdentifiers, type Rejections } from '../../rejections.ts'
+import type { DictionaryState, FindNumbers, WantedSeries } from './store.ts'
 
+/**
+ * Most bytes of channel, publisher and format together. Channel and publisher are part of index rows, which hold at most 2,704 bytes, and so is the
+ * format's name.
+ */
+export const identifiersBytesMax = 2048
 /** Most bytes in UTF-8 of publisher, subtopic, protocol, name and unit of a series that has a name: they are one entry of an index. */
 const keyBytesMax = 2400
 /** How many series one statement looks up. */
@@ -28,17 +32,17 @@ interface Thing {
   readonly channel: Channel
   readonly publisher: string
   readonly rest: Series
-  readonly places: Map<string, Place>
+  readonly branches: Map<string, Branch>
 }
 
 /** A subtopic of a thing, by one protocol. */
-interface Place {
+interface Branch {
   readonly thing: Thing
   readonly subtopic: string
   readonly protocol: string
   readonly names: Map<string, Series>
   /** The same subtopic by another protocol. */
-  next: Place | undefined
+  next: Branch | undefined
 }
 
 interface Series {
@@ -51,7 +55,7 @@ interface Series {
 }
 
 /** The records of a batch with their numbers. */
-export interface NumberedRecords {
+export interface RecordNumbers {
   /** How many messages have rows. */
   readonly length: number
   /** By message with rows: its index in the message columns, its first record and the one behind its last. */
@@ -68,13 +72,13 @@ export interface NumberedRecords {
 
 export interface SeriesNumbers {
   /** The numbers of all records, or undefined if some have to be looked up first. Rejects messages whose ids are too long. */
-  numbered(batch: RecordBatch, rejected: Rejections['rejected']): NumberedRecords | undefined
+  known(batch: RecordBatch, rejected: Rejections['rejected']): RecordNumbers | undefined
   /**
    * Looks up the series of a batch, adding those that are missing.
    *
    * @throws DatabaseError, the signal's reason
    */
-  resolved(batch: RecordBatch, rejected: Rejections['rejected'], signal: AbortSignal): Promise<NumberedRecords>
+  resolved(batch: RecordBatch, rejected: Rejections['rejected'], signal: AbortSignal): Promise<RecordNumbers>
   /** Clears the cache: the store may have been put back to an older state. */
   forget(): void
 }
@@ -121,47 +125,47 @@ export function openSeriesNumbers(find: FindNumbers, bytesMax = 32 * 1024 * 1024
         unit: undefined,
       }
       const rest: Series = { wanted, of: channel, unit: undefined, number: unknown, next: undefined }
-      found = { channel, publisher: key, rest, places: new Map() }
+      found = { channel, publisher: key, rest, branches: new Map() }
       channel.things.set(key, found)
       bytes += 450 + publisher.length
     }
     return found
   }
 
-  function placeOf(messages: MessageColumns, message: number, before: Place | undefined): Place {
+  function branchOf(messages: MessageColumns, message: number, before: Branch | undefined): Branch {
     const name = messages.channel[message]!
     const publisher = messages.publisher[message]!
     const subtopic = messages.subtopic[message]!
     const protocol = messages.protocol[message]!
     let thing = before?.thing
     if (thing === undefined || thing.publisher !== publisher || thing.channel.channel !== name) thing = thingOf(channelOf(name), publisher)
-    const first = thing.places.get(subtopic)
-    let place = first
-    while (place !== undefined && place.protocol !== protocol) place = place.next
-    if (place === undefined) {
-      place = { thing, subtopic: copyOf(subtopic), protocol: copyOf(protocol), names: new Map(), next: first }
-      thing.places.set(place.subtopic, place)
+    const first = thing.branches.get(subtopic)
+    let branch = first
+    while (branch !== undefined && branch.protocol !== protocol) branch = branch.next
+    if (branch === undefined) {
+      branch = { thing, subtopic: copyOf(subtopic), protocol: copyOf(protocol), names: new Map(), next: first }
+      thing.branches.set(branch.subtopic, branch)
       bytes += 300 + subtopic.length + protocol.length
     }
-    return place
+    return branch
   }
 
   /** What is not in the cache yet. */
-  function seriesOf(place: Place, name: string, unit: string | undefined): Series {
-    const { thing, subtopic, protocol } = place
+  function seriesOf(branch: Branch, name: string, unit: string | undefined): Series {
+    const { thing, subtopic, protocol } = branch
     // Not kept, since each may be large.
     if (!isKey([thing.publisher, subtopic, protocol, name, unit ?? '']))
       return { wanted: thing.rest.wanted, of: thing.channel, unit, number: none, next: undefined }
     const key = copyOf(name)
     const wanted = { ...thing.rest.wanted, subtopic, protocol, name: key, unit: unit === undefined ? undefined : copyOf(unit) }
-    const series: Series = { wanted, of: thing.channel, unit: wanted.unit, number: unknown, next: place.names.get(key) }
-    place.names.set(key, series)
+    const series: Series = { wanted, of: thing.channel, unit: wanted.unit, number: unknown, next: branch.names.get(key) }
+    branch.names.set(key, series)
     bytes += 250 + name.length + (unit?.length ?? 0)
     return series
   }
 
   /** The numbers, or what is missing of them. */
-  function lookUp({ messages, records }: RecordBatch, rejected: Rejections['rejected']): NumberedRecords | Set<Series> {
+  function lookUp({ messages, records }: RecordBatch, rejected: Rejections['rejected']): RecordNumbers | Set<Series> {
     const message = new Uint32Array(messages.length)
     const start = new Uint32Array(messages.length)
     const end = new Uint32Array(messages.length)
@@ -171,7 +175,7 @@ export function openSeriesNumbers(find: FindNumbers, bytesMax = 32 * 1024 * 1024
     let length = 0
     let current = -1
     let isRefused = false
-    let place: Place | undefined
+    let branch: Branch | undefined
     for (let at = 0; at < records.length; at++) {
       if (records.message[at] !== current) {
         current = records.message[at]!
@@ -180,21 +184,21 @@ export function openSeriesNumbers(find: FindNumbers, bytesMax = 32 * 1024 * 1024
         isRefused = refusal !== undefined
         if (refusal !== undefined) rejected.set(current, { message: current, ...refusal })
         else {
-          place = placeOf(messages, current, place)
+          branch = branchOf(messages, current, branch)
           message[length] = current
           start[length] = at
-          channel[length] = place.thing.channel.number
+          channel[length] = branch.thing.channel.number
           length++
         }
       }
       if (isRefused) continue
       end[length - 1] = at + 1
       const unit = records.unit[at]
-      let found = place!.names.get(records.name[at]!)
+      let found = branch!.names.get(records.name[at]!)
       while (found !== undefined && found.unit !== unit) found = found.next
-      found ??= seriesOf(place!, records.name[at]!, unit)
+      found ??= seriesOf(branch!, records.name[at]!, unit)
       if (found.number === none) {
-        found = place!.thing.rest
+        found = branch!.thing.rest
         series[at] = -found.number
       } else series[at] = found.number
       if (found.number === unknown) missing.add(found)
@@ -228,7 +232,7 @@ export function openSeriesNumbers(find: FindNumbers, bytesMax = 32 * 1024 * 1024
   }
 
   return {
-    numbered(batch, rejected) {
+    known(batch, rejected) {
       const numbers = lookUp(batch, rejected)
       return numbers instanceof Set ? undefined : numbers
     },

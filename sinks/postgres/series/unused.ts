@@ -4,8 +4,8 @@
 // look their series up again, and that takes the mark away. The next removes what is still marked, once all transactions have ended that may have read
 // an earlier generation. Writers wait for nothing here, but those with a new series for a DELETE.
 
-import type { Database, Transaction } from '../../database/database.ts'
-import { addingSeries } from './series-store.ts'
+import type { Database, Transaction } from '../../../database/database.ts'
+import { addingSeries } from './store.ts'
 
 /** How many series one statement looks at. */
 const seriesAtOnce = 10_000
@@ -63,7 +63,7 @@ async function* unusedSeries(database: Database, condition: string): AsyncGenera
   }
 }
 
-/** One process at a time, so that nobody marks a series again while another decides to remove it. */
+/** One process at a time, so that no series is marked again while another process decides to remove it. */
 function changingMarks<Result>(database: Database, work: (transaction: Transaction) => Promise<Result>): Promise<Result> {
   return database.transaction(async transaction => {
     await transaction.query(`SELECT pg_advisory_xact_lock(hashtextextended('sluice.unused', 0))`)
