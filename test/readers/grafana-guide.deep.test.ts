@@ -113,9 +113,9 @@ describeWithOwnPostgres('PostgreSQL', postgres => {
     expect(await dashboards.query('SELECT channel FROM sluice.channel_names')).toEqual([{ channel }])
     expect(await dashboards.query('SELECT publisher FROM sluice.thing_names')).toEqual([{ publisher: thing }])
     const forbidden = [
-      'DELETE FROM messages',
-      `UPDATE messages SET name = 'x'`,
-      'INSERT INTO messages SELECT * FROM messages',
+      'DELETE FROM sluice.records',
+      'UPDATE sluice.series SET is_unused = true',
+      'INSERT INTO sluice.records SELECT * FROM sluice.records',
       'TRUNCATE formats.weather',
       'DELETE FROM sluice.offsets',
       'CREATE TABLE formats.own ()',

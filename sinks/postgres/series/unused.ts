@@ -7,8 +7,8 @@
 import type { Database, Transaction } from '../../../database/database.ts'
 import { addingSeries } from './store.ts'
 
-/** How many series one statement looks at. */
-const seriesAtOnce = 10_000
+/** How many series one statement looks at: the embedded database runs nothing beside it. */
+const seriesAtOnce = { server: 10_000, embedded: 1_000 }
 /** How many one run marks; what is left is marked by the next. */
 const markedMax = 100_000
 
@@ -49,14 +49,15 @@ async function hasSeriesIndex(database: Database): Promise<boolean> {
 /** The ids of series without rows that meet the condition, a piece at a time. */
 async function* unusedSeries(database: Database, condition: string): AsyncGenerator<number[]> {
   const [last] = await database.query<{ id: number | null }>('SELECT max(id) AS id FROM sluice.series')
-  for (let from = 1; from <= (last?.id ?? 0); from += seriesAtOnce) {
+  const atOnce = seriesAtOnce[database.kind]
+  for (let from = 1; from <= (last?.id ?? 0); from += atOnce) {
     const found = await database.transaction(async transaction => {
       // Each series is searched by the index, whatever the planner thinks of the number of its rows.
       await transaction.execute('SET LOCAL enable_seqscan = off')
       return await transaction.query<{ id: number }>(
         `SELECT id FROM sluice.series WHERE id >= $1 AND id < $2 AND ${condition}
            AND (SELECT 1 FROM sluice.records WHERE records.series = series.id LIMIT 1) IS NULL`,
-        [from, from + seriesAtOnce],
+        [from, from + atOnce],
       )
     })
     if (found.length > 0) yield found.map(({ id }) => id)
