@@ -13,7 +13,7 @@ import { startKafka } from '../../test/servers/kafka.ts'
 import { startPostgres } from '../../test/servers/postgres.ts'
 import { freePort } from '../../test/servers/process/free-port.ts'
 import { median } from '../median-time.ts'
-import { cpuSeconds } from '../pipeline/kafka-writer/measure.ts'
+import { cpuSeconds } from '../process-figures.ts'
 
 const { values } = parseArgs({
   options: { turns: { type: 'string', default: '5' }, root: { type: 'string' }, only: { type: 'string', default: '' } },

@@ -3,12 +3,14 @@
 // node benchmarks/sinks/postgres-copy.ts [--rows 200000] [--batch 2000] [--turns 5] [--fsync] [--latency 0]
 
 import { execFile } from 'node:child_process'
-import { readdir, readFile, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { parseArgs, promisify } from 'node:util'
+import { Value } from 'typebox/value'
 import { openServer } from '../../database/server.ts'
+import { sinkOptions } from '../../sinks/postgres/options.ts'
 import { openSink } from '../../sinks/postgres/sink.ts'
 import type { Sink } from '../../sinks/sink.ts'
 import { startPostgres } from '../../test/servers/postgres.ts'
@@ -16,6 +18,7 @@ import { openProxy } from '../../test/servers/process/proxy.ts'
 import { logPartition } from '../../transformers/log-partition.ts'
 import { RecordBatch, ValueKind } from '../../transformers/record-batch.ts'
 import { median } from '../median-time.ts'
+import { postgresCpuSeconds } from '../process-figures.ts'
 
 const { values } = parseArgs({
   options: {
@@ -88,20 +91,8 @@ interface Turn {
   readonly serverCpuUs: number
 }
 
-/** CPU time of the server so far in µs, including running and ended backends. */
 async function serverCpuUs(): Promise<number> {
-  const postmaster = (await readFile(join(postgres.folder, 'data', 'postmaster.pid'), 'utf8')).split('\n')[0]!
-  let ticks = 0
-  for (const pid of (await readdir('/proc')).filter(name => /^\d+$/.test(name))) {
-    const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
-    const fields = stat
-      .slice(stat.lastIndexOf(')') + 2)
-      .split(' ')
-      .map(Number)
-    if (pid === postmaster) ticks += fields[11]! + fields[12]! + fields[13]! + fields[14]!
-    else if (String(fields[1]) === postmaster) ticks += fields[11]! + fields[12]!
-  }
-  return ticks * 10_000
+  return (await postgresCpuSeconds(postgres.folder)) * 1e6
 }
 
 /** Like the pipeline: the next batch is encoded while one is written. Decoding is not measured. */
@@ -126,7 +117,7 @@ async function bySink<Encoded>(sink: Sink<Encoded>, batches: readonly RecordBatc
 async function byCopy(url: string, format: Format): Promise<Turn> {
   const serverCpu = await serverCpuUs()
   const startedMs = performance.now()
-  await execute('psql', [url, '-c', `\\copy public.messages FROM '${file}.${format}' (FORMAT ${format})`])
+  await execute('psql', [url, '-c', `\\copy sluice.records FROM '${file}.${format}' (FORMAT ${format})`])
   const elapsedMs = performance.now() - startedMs
   return { perSecond: (rows / elapsedMs) * 1000, cpuUs: Number.NaN, serverCpuUs: ((await serverCpuUs()) - serverCpu) / rows }
 }
@@ -140,7 +131,7 @@ try {
   const near = Number(values.latency) === 0 ? url : url.replace(/:\d+\//, `:${proxy.port}/`)
   const database = await openServer({ url: near, applicationName: 'benchmark', connectionsMax: 2 })
   const operator = await openServer({ url, applicationName: 'operator', connectionsMax: 1 })
-  const options = { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0, seriesPerChannelMax: 100_000 }
+  const options = Value.Create(sinkOptions)
   const sink = await openSink({
     database,
     options,
@@ -149,11 +140,11 @@ try {
   await sink.takeNumbers([0])
   const timeUs = Date.now() * 1000
   const batches = Array.from({ length: 16 }, (_, nth) => newBatch(nth * rowsPerBatch, timeUs))
-  const empty = () => operator.execute('TRUNCATE public.messages; UPDATE sluice.offsets SET next_offset = 0; CHECKPOINT')
+  const empty = () => operator.execute('TRUNCATE sluice.records; UPDATE sluice.offsets SET next_offset = 0; CHECKPOINT')
 
   await bySink(sink, batches)
   for (const format of ['text', 'binary'] as const) {
-    const all = '(SELECT * FROM public.messages ORDER BY position, index)'
+    const all = '(SELECT * FROM sluice.records)'
     await execute('psql', [url, '-c', `\\copy ${all} TO '${file}.${format}' (FORMAT ${format})`])
   }
   const turns: Record<'sink' | 'text' | 'binary', Turn>[] = []
@@ -165,7 +156,7 @@ try {
     await empty()
     turns.push({ text, binary, sink: await bySink(sink, batches) })
   }
-  const [stored] = await operator.query<{ count: number }>('SELECT count(*)::int FROM public.messages')
+  const [stored] = await operator.query<{ count: number }>('SELECT count(*)::int FROM sluice.records')
   if (stored?.count !== rows) throw new Error(`${stored?.count} rows were stored of ${rows}`)
   console.log(
     `${rows.toLocaleString('en')} rows, batches of ${rowsPerBatch}, fsync ${values.fsync ? 'on' : 'off'}, latency ${values.latency} ms, medians of ${turns.length} turns`,

@@ -1,15 +1,13 @@
 // A topic of another producer, with nested JSON: `\copy` of the rows, the writer, and Telegraf, in turns on one machine.
 
-import { execFile } from 'node:child_process'
-import { promisify } from 'node:util'
+import { openServer } from '../../../database/server.ts'
 import type { Kafka } from '../../../test/servers/kafka.ts'
 import type { Postgres } from '../../../test/servers/postgres.ts'
 import { median } from '../../median-time.ts'
 import { fillForeign } from './load.ts'
-import { consumerPerformance, copied, type Figures, writer } from './measure.ts'
+import { consumerPerformance, type Figures, writer } from './measure.ts'
+import { bytesOf, copied, dump } from './raw-copy.ts'
 import { telegraf } from './telegraf.ts'
-
-const execute = promisify(execFile)
 
 const layout = {
   SVC_TRANSFORMER_FORMAT: 'json',
@@ -26,7 +24,7 @@ export interface ForeignRun {
   readonly file: string
   readonly messages: number
   readonly turns: number
-  readonly workers: number
+  readonly workers: number | undefined
 }
 
 interface Turn {
@@ -44,16 +42,28 @@ export async function measureForeign({ kafka, postgres, file, messages, turns, w
   for (let turn = 0; turn <= turns; turn++) {
     const consumer = await consumerPerformance(kafka, load)
     const url = await postgres.createDatabase()
-    const written = await writer(kafka, url, load, { group: `foreign-${turn}`, workers, layout })
-    await execute('psql', [url, '-c', `\\copy formats.readings TO '${file}'`])
-    const copyRows = await copied(url, file, messages, 'formats.readings')
+    const written = await writer({ kafka, postgres }, url, load, { group: `foreign-${turn}`, workers, layout })
+    const copyRows = await copyAgain(postgres, url, file, messages)
     const telegrafRates = await telegraf(kafka, await postgres.createDatabase(), load, `telegraf-${turn}`)
     if (turn > 0) measured.push({ consumer, copyRows, writer: written, telegraf: telegrafRates })
   }
   print(messages, workers, measured)
 }
 
-function print(messages: number, workers: number, turns: readonly Turn[]): void {
+/** Rows/s of \copy of the writer's rows, as text, into their own table. */
+async function copyAgain(postgres: Postgres, url: string, file: string, rows: number): Promise<number> {
+  const database = await openServer({ url, applicationName: 'operator', connectionsMax: 1 })
+  const table = 'formats.readings'
+  try {
+    await bytesOf(database, table, rows)
+    await dump(url, `SELECT * FROM ${table}`, { file, format: 'text' })
+    return (await copied(postgres, { database, url, table }, { file, format: 'text', rows })).rowsPerSecond
+  } finally {
+    await database.close()
+  }
+}
+
+function print(messages: number, workers: number | undefined, turns: readonly Turn[]): void {
   const whole = (figure: number): string => Math.round(figure).toLocaleString('en')
   const middle = (figure: (turn: Turn) => number): number => median(turns.map(figure))
   const line = (what: string, ...cells: readonly string[]): void =>
@@ -70,6 +80,6 @@ function print(messages: number, workers: number, turns: readonly Turn[]): void 
   line('', 'rows/s', 'of \\copy', 'CPU µs a row', 'MB')
   line("Kafka's ConsumerPerformance", whole(middle(turn => turn.consumer)))
   line('\\copy of ready rows, one connection', whole(middle(turn => turn.copyRows)))
-  process(`./sluice writer relational, ${workers} workers`, turn => turn.writer)
+  process(`./sluice writer relational, ${workers ?? 'default'} workers`, turn => turn.writer)
   process('Telegraf', turn => turn.telegraf)
 }

@@ -2,52 +2,69 @@
 
 import { Value } from 'typebox/value'
 import { createLogger } from '../../../config/logger.ts'
-import { openKafkaLog } from '../../../pipeline/kafka/log.ts'
+import { type KafkaLog, openKafkaLog } from '../../../pipeline/kafka/log.ts'
 import { kafkaLogOptions } from '../../../pipeline/kafka/options.ts'
 import type { OutgoingMessage } from '../../../pipeline/log.ts'
 
 const appended = 5000
-const things = 2000
-const channels = 1000
+/** Each sends one value, or a pack of two: 20,000 or 40,000 series. */
+const things = 20_000
+const channels = 200
+const presses = 2000
 const plants = 24
-export const partitions = 12
+const partitions = 8
+/** Between two messages, whichever thing they are of. */
+const betweenUs = 100
+
+export interface SentMessage {
+  /** Of the fleet's messages: decides the thing and the value. */
+  readonly at: number
+  readonly records: number
+  readonly createdUs: number
+}
 
 function id(kind: string, number: number): string {
   return `0f8fad5b-d9cb-469f-${kind}-${String(number).padStart(12, '0')}`
 }
 
-function payload(at: number, records: number, timeSeconds: number): Buffer {
+function payload({ at, records, createdUs }: SentMessage): Buffer {
   const value = 20 + (at % 97) / 10
-  if (records === 1) return Buffer.from(`[{"n":"urn:dev:ow:10e2073a0108${at % things}:temperature","u":"Cel","v":${value}}]`)
+  const device = `urn:dev:ow:10e2073a0108${at % things}`
+  if (records === 1) return Buffer.from(`[{"n":"${device}:temperature","u":"Cel","v":${value}}]`)
   const rest = Array.from({ length: records - 1 }, (_, record) => `{"n":"current","t":${record + 1 - records},"v":${value + record}}`)
-  return Buffer.from(
-    `[{"bn":"urn:dev:ow:10e2073a0108${at % things}:","bt":${timeSeconds},"bu":"A","n":"voltage","u":"V","v":${value}},${rest.join(',')}]`,
-  )
+  const time = (createdUs / 1e6).toFixed(6)
+  return Buffer.from(`[{"bn":"${device}:","bt":${time},"bu":"A","n":"voltage","u":"V","v":${value}},${rest.join(',')}]`)
+}
+
+/** A message as a device of the fleet sends it. */
+export function fleetMessage(message: SentMessage): OutgoingMessage {
+  const thing = message.at % things
+  return {
+    channel: id('a165', thing % channels),
+    subtopic: 'floor.3.room',
+    publisher: id('a166', thing),
+    protocol: 'http',
+    contentType: 'application/senml+json',
+    createdUs: message.createdUs,
+    createdRestNs: 0,
+    payload: payload(message),
+  }
 }
 
 /** Creates the topic and appends `messages` of `records` records each. */
 export function fill(brokers: readonly string[], topic: string, messages: number, records: number): Promise<void> {
-  const createdUs = Date.now() * 1000
-  return append(brokers, topic, messages, at => ({
-    channel: id('a165', at % channels),
-    subtopic: 'floor.3.room',
-    publisher: id('a166', at % things),
-    protocol: 'http',
-    contentType: 'application/senml+json',
-    createdUs: createdUs + at,
-    createdRestNs: 0,
-    payload: payload(at, records, createdUs / 1e6),
-  }))
+  const epochUs = Date.now() * 1000 - messages * betweenUs
+  return append(brokers, topic, messages, at => fleetMessage({ at, records, createdUs: epochUs + at * betweenUs }))
 }
 
 /** Creates the topic and appends nested documents, keyed by the device, without any header. */
 export function fillForeign(brokers: readonly string[], topic: string, messages: number): Promise<void> {
   const epochMs = Date.now() - messages
   return append(brokers, topic, messages, at => {
-    const device = `press-${at % things}`
+    const device = `press-${at % presses}`
     const document = {
       device: { id: device, firmware: { version: '4.1.7', build: 20_260_914 } },
-      plant: { id: `plant-${(at % things) % plants}`, line: at % 7 },
+      plant: { id: `plant-${(at % presses) % plants}`, line: at % 7 },
       sent: epochMs + at,
       readings: { temperature: 20 + (at % 97) / 10, pressure: 101_325 + (at % 1000), speeds: [at % 300, at % 311, at % 313] },
       running: at % 3 !== 0,
@@ -57,16 +74,21 @@ export function fillForeign(brokers: readonly string[], topic: string, messages:
   })
 }
 
+/** Creates the topic. */
+export function openTopic(brokers: readonly string[], topic: string): Promise<KafkaLog> {
+  return openKafkaLog(
+    { ...Value.Create(kafkaLogOptions), brokers: [...brokers], topic, partitions, queueBytes: 256 * 2 ** 20, appendTimeoutMs: 60_000 },
+    createLogger({ level: 'warn', pretty: false }),
+  )
+}
+
 async function append(
   brokers: readonly string[],
   topic: string,
   messages: number,
   messageAt: (at: number) => OutgoingMessage,
 ): Promise<void> {
-  const log = await openKafkaLog(
-    { ...Value.Create(kafkaLogOptions), brokers: [...brokers], topic, partitions, queueBytes: 256 * 2 ** 20, appendTimeoutMs: 60_000 },
-    createLogger({ level: 'warn', pretty: false }),
-  )
+  const log = await openTopic(brokers, topic)
   for (let first = 0; first < messages; first += appended) {
     await log.append(Array.from({ length: Math.min(appended, messages - first) }, (_, step) => messageAt(first + step)))
   }

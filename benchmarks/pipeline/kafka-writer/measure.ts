@@ -1,22 +1,39 @@
-// The four measurements: Kafka's own consumer, one worker with a null sink, \copy of prepared rows, and the writer.
+// The measured processes: Kafka's own consumer, one worker with a null sink, and the writer.
 
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { openServer } from '../../../database/server.ts'
 import type { Kafka } from '../../../test/servers/kafka.ts'
+import type { Postgres } from '../../../test/servers/postgres.ts'
+import { cpuSeconds, postgresCpuSeconds, residentMbMax } from '../../process-figures.ts'
 
 const execute = promisify(execFile)
 const here = new URL('.', import.meta.url).pathname
 const root = new URL('../../..', import.meta.url).pathname
 
+/** What `--advised` sets: the values of docs/stores/postgres.md. Otherwise the server has PostgreSQL's defaults, and fsync on. */
+export const advisedSettings = { max_wal_size: '16GB', wal_compression: 'lz4', checkpoint_timeout: '30min' } as const
+
+export interface Servers {
+  readonly kafka: Kafka
+  readonly postgres: Postgres
+}
+
 export interface Figures {
   readonly messagesPerSecond: number
   /** CPU time of the measured process for each message, in µs. */
   readonly cpuUs: number
+  /** The most memory that it had. */
   readonly rssMb: number
+}
+
+export interface WriterFigures extends Figures {
+  /** CPU time for each message, in µs, of all processes of the server. */
+  readonly postgresCpuUs: number
+  readonly kafkaCpuUs: number
 }
 
 /** A filled topic. */
@@ -47,44 +64,33 @@ export async function nullSink(kafka: Kafka, { topic, messages }: Load): Promise
   return JSON.parse(stdout) as Figures
 }
 
-/** Rows/s of one connection into the table with its indexes, which is empty before and after. @param file the rows as text */
-export async function copied(url: string, file: string, rows: number, table = 'public.messages'): Promise<number> {
-  const operator = await openServer({ url, applicationName: 'operator', connectionsMax: 1 })
-  try {
-    await operator.execute(`TRUNCATE ${table}; CHECKPOINT`)
-    const startedMs = performance.now()
-    await execute('psql', [url, '-c', `\\copy ${table} FROM '${file}'`])
-    const perSecond = (rows / (performance.now() - startedMs)) * 1000
-    await operator.execute(`TRUNCATE ${table}; CHECKPOINT`)
-    return perSecond
-  } finally {
-    await operator.close()
-  }
+export interface WriterSettings {
+  readonly topic: string
+  readonly group: string
+  /** Worker threads; the writer's default if undefined. */
+  readonly workers?: number | undefined
+  /** Variables of the writer besides those of its servers. */
+  readonly layout?: Readonly<Record<string, string>>
 }
 
-/** CPU seconds of a process so far, in all its threads. */
-export async function cpuSeconds(pid: number): Promise<number> {
-  const stat = await readFile(`/proc/${pid}/stat`, 'utf8')
-  const fields = stat
-    .slice(stat.lastIndexOf(')') + 2)
-    .split(' ')
-    .map(Number)
-  return (fields[11]! + fields[12]!) / 100
+export interface RunningWriter {
+  readonly pid: number
+  /**
+   * Messages that it has stored; 0 as long as it has not created its tables.
+   *
+   * @throws Error if it has ended, or if it received a message that it did not store
+   */
+  stored(): Promise<number>
+  stop(): Promise<void>
 }
 
-/** The most memory that a process had so far. */
-export async function residentMbMax(pid: number): Promise<number> {
-  const status = await readFile(`/proc/${pid}/status`, 'utf8')
-  return Number(/VmHWM:\s+(\d+)/.exec(status)?.[1]) / 1024
-}
-
-/** Runs `./sluice writer relational` on a full topic, and measures from its first stored message to its last. */
-export async function writer(
-  kafka: Kafka,
+/** Starts `./sluice writer relational` with default options. */
+export async function startWriter(
+  { kafka }: Servers,
   url: string,
-  { topic, messages }: Load,
-  { group, workers, layout = {} }: { group: string; workers: number; layout?: Readonly<Record<string, string>> },
-): Promise<Figures> {
+  { topic, group, workers, layout = {} }: WriterSettings,
+): Promise<RunningWriter> {
+  const store = await openServer({ url, applicationName: 'benchmark', connectionsMax: 1 })
   const child = spawn(process.execPath, [join(root, 'main.ts'), 'writer', 'relational', '--port', '0'], {
     env: {
       ...process.env,
@@ -93,7 +99,7 @@ export async function writer(
       SVC_LOG_TOPIC: topic,
       SVC_LOG_GROUP: group,
       SVC_RELATIONAL_URL: url,
-      SVC_WORKERS_COUNT: String(workers),
+      ...(workers === undefined ? {} : { SVC_WORKERS_COUNT: String(workers) }),
       SVC_INTERNAL_LISTEN: '127.0.0.1:0',
       SVC_LOGGING_LEVEL: 'warn',
     },
@@ -101,44 +107,69 @@ export async function writer(
   })
   let exited = false
   const exit = once(child, 'exit').then(() => void (exited = true))
-  const store = await openServer({ url, applicationName: 'benchmark', connectionsMax: 1 })
-  const settled = async (): Promise<number> => {
-    if (exited) throw new Error(`the writer ended with code ${child.exitCode}: what it printed is above`)
-    const [row] = await store.query<{ settled: number }>(
-      `SELECT coalesce(sum(stored), 0)::float8 AS settled FROM sluice.offsets WHERE writer = $1`,
-      [group],
-    )
-    return row?.settled ?? 0
+  let hasTables = false
+  return {
+    pid: child.pid!,
+    async stored() {
+      if (exited) throw new Error(`the writer ended with code ${child.exitCode}: what it printed is above`)
+      if (!hasTables) {
+        const [found] = await store.query<{ there: boolean }>(`SELECT to_regclass('sluice.offsets') IS NOT NULL AS there`)
+        if (found?.there !== true) return 0
+        hasTables = true
+      }
+      const [row] = await store.query<{ stored: number; other: number }>(
+        `SELECT coalesce(sum(stored), 0)::float8 AS stored, coalesce(sum(received - stored), 0)::float8 AS other FROM sluice.offsets`,
+      )
+      if (row!.other > 0)
+        throw new Error(`the writer received ${row!.other} messages that it did not store: sluice.offsets has their counts`)
+      return row!.stored
+    },
+    async stop() {
+      child.kill('SIGTERM')
+      await exit
+      await store.close()
+    },
   }
-  /** The table does not exist until the writer has created it. */
-  const settledYet = (): Promise<number> =>
-    settled().catch((error: unknown) => {
-      if (exited) throw error
-      return 0
-    })
+}
+
+/** Runs the writer on a full topic, and measures from its first stored message to its last. */
+export async function writer(
+  servers: Servers,
+  url: string,
+  { topic, messages }: Load,
+  settings: Omit<WriterSettings, 'topic'>,
+): Promise<WriterFigures> {
+  const running = await startWriter(servers, url, { topic, ...settings })
+  const cpu = async (): Promise<[number, number, number]> => [
+    await cpuSeconds(running.pid),
+    await postgresCpuSeconds(servers.postgres.folder),
+    await cpuSeconds(servers.kafka.pid),
+  ]
   try {
     let first = 0
-    while ((first = await settledYet()) === 0) await pause()
+    while ((first = await running.stored()) === 0) await pause()
     const startedMs = performance.now()
-    const startedCpu = await cpuSeconds(child.pid!)
+    const started = await cpu()
     let last = first
     let atMs = startedMs
     while (last < messages) {
       await pause()
-      last = await settled()
+      last = await running.stored()
       atMs = performance.now()
     }
-    const cpu = (await cpuSeconds(child.pid!)) - startedCpu
-    const rssMb = await residentMbMax(child.pid!)
-    return { messagesPerSecond: ((last - first) / (atMs - startedMs)) * 1000, cpuUs: (cpu * 1e6) / (last - first), rssMb }
+    const [cpuUs, postgresCpuUs, kafkaCpuUs] = (await cpu()).map((seconds, at) => ((seconds - started[at]!) * 1e6) / (last - first)) as [
+      number,
+      number,
+      number,
+    ]
+    const rssMb = await residentMbMax(running.pid)
+    return { messagesPerSecond: ((last - first) / (atMs - startedMs)) * 1000, cpuUs, postgresCpuUs, kafkaCpuUs, rssMb }
   } finally {
-    child.kill('SIGTERM')
-    await exit
-    await store.close()
+    await running.stop()
   }
 }
 
-/** Between two queries of the store, each of 12 rows. */
+/** Between two queries of the store, each of a row a partition. */
 function pause(): Promise<void> {
-  return new Promise(resolve => setTimeout(resolve, 20))
+  return wait(20)
 }

@@ -7,7 +7,8 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { openServer } from '../../../database/server.ts'
 import { telegrafBuild } from '../../../test/servers/install/telegraf.ts'
 import type { Kafka } from '../../../test/servers/kafka.ts'
-import { cpuSeconds, type Figures, type Load, residentMbMax } from './measure.ts'
+import { cpuSeconds, residentMbMax } from '../../process-figures.ts'
+import type { Figures, Load } from './measure.ts'
 
 /** When the table has not grown for so long, its rows are counted: counting more often would cost the server too much. */
 const stillMs = 500
