@@ -5,6 +5,7 @@
 // The log is made while it is read, and so costs both forms the same. With --contents a fifth of the plain form's messages a second is promised.
 
 import { parseArgs } from 'node:util'
+import { Value } from 'typebox/value'
 import { openServer } from '../../database/server.ts'
 import { verify } from '../../pipeline/audit/verify.ts'
 import { emptyMessage, type RawChunk } from '../../pipeline/source.ts'
@@ -12,6 +13,7 @@ import type { TopicReader } from '../../pipeline/topic-reader.ts'
 import { openDecoder } from '../../pipeline/writer/decode.ts'
 import type { StoreAudit } from '../../sinks/audit.ts'
 import { openAudit } from '../../sinks/postgres/audit.ts'
+import { sinkOptions } from '../../sinks/postgres/options.ts'
 import { openSink } from '../../sinks/postgres/sink.ts'
 import type { Sink } from '../../sinks/sink.ts'
 import { openFreshEmbedded } from '../../test/servers/embedded.ts'
@@ -33,7 +35,7 @@ const logId = 'benchmark'
 const writer = 'benchmark'
 const logs = [{ logName: 'messages', logId, writer }]
 /** Of the PostgreSQL sink. */
-const options = { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0, seriesPerChannelMax: 100_000 }
+const options = Value.Create(sinkOptions)
 const startUs = Date.UTC(2026, 9, 1) * 1000
 
 interface VerifiedStore {

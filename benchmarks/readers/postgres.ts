@@ -7,6 +7,7 @@
 // rows, total, next cursor and the answer's text. The bare side only gets the rows of its statement from the driver.
 
 import { parseArgs } from 'node:util'
+import { Value } from 'typebox/value'
 import type { Database, SqlValue } from '../../database/database.ts'
 import { openServer } from '../../database/server.ts'
 import { pageBytes } from '../../readers/answers/record-json.ts'
@@ -14,6 +15,7 @@ import { openCursors } from '../../readers/cursor.ts'
 import { answerRows } from '../../readers/paging.ts'
 import { openPostgresReader } from '../../readers/postgres/reader.ts'
 import { canonicalRequest, requestOf } from '../../readers/request.ts'
+import { sinkOptions } from '../../sinks/postgres/options.ts'
 import { openSink } from '../../sinks/postgres/sink.ts'
 import { startPostgres } from '../../test/servers/postgres.ts'
 import { logPartition } from '../../transformers/log-partition.ts'
@@ -57,7 +59,7 @@ function append(batch: RecordBatch, offset: number): void {
 }
 
 async function fill(database: Database): Promise<void> {
-  const options = { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0, seriesPerChannelMax: 100_000 }
+  const options = Value.Create(sinkOptions)
   const sink = await openSink({ database, options, logs: [{ logName: 'messages', logId: 'bench', writer: 'bench' }] })
   await sink.takeNumbers([0])
   const batch = new RecordBatch()
@@ -73,7 +75,7 @@ async function fill(database: Database): Promise<void> {
   }
   await sink.close()
   // As after autovacuum.
-  await database.execute('VACUUM ANALYZE messages')
+  await database.execute('VACUUM ANALYZE sluice.records, sluice.series, sluice.channels')
 }
 
 const columns =
@@ -106,8 +108,8 @@ async function measure(database: Database): Promise<void> {
   const bare = (sql: string, given: readonly SqlValue[]) => async (): Promise<void> => {
     await database.query(sql, given)
   }
-  const page = bare(`SELECT ${columns} FROM messages WHERE channel = $1 ${newestFirst} LIMIT ${limit + 1}`, [busy])
-  const counted = bare(`SELECT count(*) FROM (SELECT 1 FROM messages WHERE channel = $1 LIMIT 10001) AS seen`, [busy])
+  const page = bare(`SELECT ${columns} FROM sluice.of_channel($1) ${newestFirst} LIMIT ${limit + 1}`, [busy])
+  const counted = bare(`SELECT count(*) FROM (SELECT 1 FROM sluice.of_channel($1) LIMIT 10001) AS seen`, [busy])
 
   // Where the page at that depth begins, found once like a client does: page after page.
   const first = JSON.parse(await ours({ limit: '1000' })) as { next_cursor: string }
@@ -116,12 +118,12 @@ async function measure(database: Database): Promise<void> {
     cursor = (JSON.parse(await ours({ limit: '1000', cursor })) as { next_cursor: string }).next_cursor
   const { key } = parts.cursors.decode(cursor, canonicalRequest(requestOf({}, busy, undefined, 1000).request))!
   const deep = bare(
-    `SELECT ${columns} FROM messages WHERE channel = $1 AND time <= timestamptz 'epoch' + $2::bigint * interval '1 microsecond'
+    `SELECT ${columns} FROM sluice.of_channel($1) WHERE time <= timestamptz 'epoch' + $2::bigint * interval '1 microsecond'
      AND (time, position, index) < (timestamptz 'epoch' + $2::bigint * interval '1 microsecond', $3::bigint, $4::integer) ${newestFirst} LIMIT ${limit + 1}`,
     [busy, key.timeNs / 1000n, key.position, key.index],
   )
   const latest = bare(
-    `SELECT * FROM (SELECT DISTINCT ON (publisher, subtopic, name) ${columns} FROM messages WHERE channel = $1
+    `SELECT * FROM (SELECT DISTINCT ON (publisher, subtopic, name) ${columns} FROM sluice.of_channel($1)
      ORDER BY publisher, subtopic, name, time DESC, position DESC, index DESC) AS newest ${newestFirst} LIMIT ${limit + 1}`,
     [busy],
   )

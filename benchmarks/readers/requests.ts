@@ -12,6 +12,7 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { parseArgs } from 'node:util'
 import { fastify } from 'fastify'
+import { Value } from 'typebox/value'
 import { createLogger } from '../../config/logger.ts'
 import { cacheAccess } from '../../control-plane/access/cache.ts'
 import type { AccessControl } from '../../control-plane/client.ts'
@@ -20,6 +21,7 @@ import { createServer } from '../../http/server.ts'
 import { openPostgresReader } from '../../readers/postgres/reader.ts'
 import { noFilters, type Reader, type Row, type SenmlRow } from '../../readers/reader.ts'
 import { readerRoutes } from '../../readers/routes.ts'
+import { sinkOptions } from '../../sinks/postgres/options.ts'
 import { openSink } from '../../sinks/postgres/sink.ts'
 import { startPostgres } from '../../test/servers/postgres.ts'
 import { logPartition } from '../../transformers/log-partition.ts'
@@ -172,7 +174,7 @@ try {
     connectionsMax: 8,
     plansEach: true,
   })
-  const options = { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0, seriesPerChannelMax: 100_000 }
+  const options = Value.Create(sinkOptions)
   const sink = await openSink({ database, options, logs: [{ logName: 'messages', logId: 'bench', writer: 'bench' }] })
   await sink.takeNumbers([0])
   const refuse = async (): Promise<never> => {
@@ -180,7 +182,7 @@ try {
   }
   for (let from = 0; from < storedRows; from += 10_000) await sink.write(sink.encode(batchOf(from)), refuse, signal)
   await sink.close()
-  await database.execute('VACUUM ANALYZE messages')
+  await database.execute('VACUUM ANALYZE sluice.records, sluice.series, sluice.channels')
   const stored = openPostgresReader({ database })
   const filter = { ...noFilters, channel: channels[0]!, format: 'messages' }
   const rows = await stored.read({ ...filter, direction: 'desc', limit: 5 * records, offset: 0, after: undefined }, signal)

@@ -87,17 +87,24 @@ async function connectMany(base: string, site: Site): Promise<string[]> {
   return things.map(({ key }) => `Thing ${key}`)
 }
 
-/** Fifty series over thirty days. */
+/** Ten series over thirty days. */
 async function fill(folder: string, { channel }: Site): Promise<void> {
   const database = await openEmbedded({ folder })
   const rows = Number(values.rows)
   await database.query(
-    `INSERT INTO messages (time, channel, subtopic, publisher, protocol, name, unit, value, position, index)
-     SELECT now() - n * (interval '30 days' / ${rows}), $1, 'floor.3', 'thing-' || n % 5, 'http', 'urn:dev:ow:10e2073a01080063:' || n % 10, 'Cel',
-       n % 997 / 8.0, n, 0 FROM generate_series(1, ${rows}) AS n`,
+    `WITH written AS (
+       INSERT INTO sluice.channels (channel, series) VALUES ($1, 10) ON CONFLICT (channel) DO UPDATE SET series = channels.series + 10 RETURNING id
+     ), named AS (
+       INSERT INTO sluice.series (channel, publisher, subtopic, protocol, name, unit)
+       SELECT written.id, 'thing-' || n % 5, 'floor.3', 'http', 'urn:dev:ow:10e2073a01080063:' || n, 'Cel' FROM written, generate_series(0, 9) AS n
+       RETURNING channel, id, name
+     )
+     INSERT INTO sluice.records (time, channel, series, value, position, index)
+     SELECT now() - n * (interval '30 days' / ${rows}), channel, id, n % 997 / 8.0, n, 0
+     FROM generate_series(1, ${rows}) AS n JOIN named ON name = 'urn:dev:ow:10e2073a01080063:' || n % 10`,
     [channel],
   )
-  await database.execute('VACUUM ANALYZE messages')
+  await database.execute('VACUUM ANALYZE sluice.records')
   await database.close()
 }
 
