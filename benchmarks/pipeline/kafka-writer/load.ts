@@ -12,7 +12,7 @@ const things = 20_000
 const channels = 200
 const presses = 2000
 const plants = 24
-const partitions = 8
+export const partitions = 8
 /** Between two messages, whichever thing they are of. */
 const betweenUs = 100
 
