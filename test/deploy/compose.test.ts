@@ -72,6 +72,14 @@ test('PostgreSQL may have a process for each connection that it allows', () => {
   expect(deploy.resources.limits.pids).toBeGreaterThan(connections + 50)
 })
 
+test('PostgreSQL has the settings that the page of the store advises', () => {
+  const page = readFileSync(join(root, 'docs/stores/postgres.md'), 'utf8')
+  const [, section = ''] = /^## Server settings that pay$(.*?)^## /ms.exec(page) ?? []
+  const advised = [...section.matchAll(/^\| `(\w+)` \| `(\w+)` \|/gm)].map(([, name, value]) => `${name}=${value}`)
+  expect(advised).toHaveLength(3)
+  expect(services['postgres']!.command).toEqual(expect.arrayContaining(advised))
+})
+
 test("the first start of PostgreSQL shows no password in a process's arguments", async () => {
   const folder = temporaryFolder()
   const { path } = await makeSecrets(folder)
