@@ -69,17 +69,17 @@ async function measure(servers: Servers, rate: number, topic: string): Promise<T
   const total = Math.round(rate * (warmUpSeconds + Number(values.seconds)))
   const startMs = performance.now()
   const countsFromMs = startMs + warmUpSeconds * 1000
-  const moment = (at: number): number => startMs + (at * 1000) / rate
+  const intendedAt = (at: number): number => startMs + (at * 1000) / rate
 
   async function append(first: number, count: number): Promise<void> {
     const messages = Array.from({ length: count }, (_, step) => {
-      const createdUs = Math.round((performance.timeOrigin + moment(first + step)) * 1000)
+      const createdUs = Math.round((performance.timeOrigin + intendedAt(first + step)) * 1000)
       return fleetMessage({ at: first + step, records: 1, createdUs })
     })
     const positions = await log.append(messages)
     const nowMs = performance.now()
     for (const [step, { partition, offset }] of positions.entries()) {
-      const atMs = moment(first + step)
+      const atMs = intendedAt(first + step)
       intended[partition]![offset] = atMs
       if (atMs >= countsFromMs) acknowledgedMs.push(nowMs - atMs)
     }
@@ -131,9 +131,9 @@ async function measure(servers: Servers, rate: number, topic: string): Promise<T
 /** How long each message took from its intended moment to the first look that saw it. */
 function readableAfter(intended: Intended, looks: readonly Look[], countsFromMs: number): number[] {
   const waits: number[] = []
-  for (const [partition, moments] of intended.entries()) {
+  for (const [partition, times] of intended.entries()) {
     let at = 0
-    for (const [offset, intendedMs] of moments.entries()) {
+    for (const [offset, intendedMs] of times.entries()) {
       while ((looks[at]!.next.get(partition) ?? 0) <= offset) at++
       if (intendedMs >= countsFromMs) waits.push(looks[at]!.atMs - intendedMs)
     }

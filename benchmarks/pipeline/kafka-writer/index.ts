@@ -110,7 +110,7 @@ function print({ messages: count, rows }: Load, rounds: readonly Round[]): void 
     middle(round => rowsPerSecond(round) / round.copies[plainCopy].rowsPerSecond).toFixed(2),
     middle(round => rowsPerSecond(round) / round.copies[bareCopy].rowsPerSecond).toFixed(2),
   ]
-  const ofRow = (cpuUs: (round: Round) => number): string => (middle(cpuUs) / records).toFixed(2)
+  const perRow = (cpuUs: (round: Round) => number): string => (middle(cpuUs) / records).toFixed(2)
   console.log(`\n${whole(count)} messages of ${records} ${records === 1 ? 'record' : 'records'}`)
   line('', 'messages/s', 'rows/s', 'of \\copy', 'of \\copy', 'CPU µs', 'of a row', '', 'bytes', 'MB')
   line('', '', '', 'into texts', 'into series', 'writer', 'PostgreSQL', 'Kafka', 'a row', 'at most')
@@ -119,7 +119,7 @@ function print({ messages: count, rows }: Load, rounds: readonly Round[]): void 
     'one worker into a null sink',
     whole(middle(round => round.nothing.messagesPerSecond)),
     ...rates(round => round.nothing.messagesPerSecond * records),
-    ofRow(round => round.nothing.cpuUs),
+    perRow(round => round.nothing.cpuUs),
     '',
     '',
     '',
@@ -133,9 +133,9 @@ function print({ messages: count, rows }: Load, rounds: readonly Round[]): void 
     `./sluice writer relational, ${workers ?? 'default'} workers`,
     whole(middle(round => round.writer.messagesPerSecond)),
     ...rates(round => round.writer.messagesPerSecond * records),
-    ofRow(round => round.writer.cpuUs),
-    ofRow(round => round.writer.postgresCpuUs),
-    ofRow(round => round.writer.kafkaCpuUs),
+    perRow(round => round.writer.cpuUs),
+    perRow(round => round.writer.postgresCpuUs),
+    perRow(round => round.writer.kafkaCpuUs),
     whole(middle(round => round.bytesARow)),
     whole(middle(round => round.writer.rssMb)),
   )
