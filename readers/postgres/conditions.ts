@@ -3,16 +3,39 @@
 // Each value is a parameter. The text of a statement depends only on which filters are set, whether a unit is empty, and whether a payload's number
 // is beyond int64.
 
-import type { SqlValue } from '../../database/database.ts'
 import { publisherKey } from '../../sinks/postgres/schema.ts'
 import { doubleOf, int64Max, int64Min, int64Of } from '../../transformers/json/canonical.ts'
 import { unitsDown, unitsUp } from '../../transformers/time-units.ts'
 import type { Comparator, Direction, Filter, PayloadFilter, RowKey } from '../reader.ts'
+import type { StatementText } from './statement.ts'
 
-/** The table of a format, and how its rows are ordered in time. */
+/** Where a statement looks for the rows of a filter. */
+export type Place = RecordPlace | DocumentPlace
+
+/** SenML records, by the numbers that the store gave the channel and its series. */
+export interface RecordPlace {
+  readonly channel: number
+  /** The series whose rows may match the filter, which are then read one by one; undefined: the rows of the channel are read. */
+  readonly series: readonly number[] | undefined
+}
+
+/** The documents of a format. */
+export interface DocumentPlace {
+  /** In the schema `formats`. */
+  readonly table: string
+}
+
+export function isOfDocuments(place: Place): place is DocumentPlace {
+  return 'table' in place
+}
+
+/** A table with rows, and how they are ordered in time. */
 export interface Source {
   readonly table: string
+  /** Of a row `m`, and of its series `s` if it has one. */
   readonly columns: string
+  /** Joins the series `s` to rows `m`; undefined if the rows have no series. */
+  readonly texts: string | undefined
   readonly time: 'time' | 'created'
   /** The time as a bigint, in units of `unitNs`. */
   readonly timeUnits: string
@@ -24,21 +47,36 @@ export interface Source {
 /** The columns that order rows with the same time. */
 export const keyset = 'm.position, m.index'
 const timeUs = '(extract(epoch FROM m.time) * 1000000)::bigint'
+
+/** A text of a record: of its series `s`, or of the row `m` if its series is the rest of a thing. `unit` may be NULL in both. */
+export function textOf(column: 'subtopic' | 'protocol' | 'name' | 'unit'): string {
+  return column === 'unit' ? 'CASE WHEN m.name IS NULL THEN s.unit ELSE m.unit END' : `coalesce(m.${column}, s.${column})`
+}
+
+/**
+ * Joins series to rows. With OFFSET, so that each is looked up by its number: without statistics the planner may read the whole table once or for each
+ * row.
+ */
+export const withTexts = 'CROSS JOIN LATERAL (SELECT * FROM sluice.series AS s WHERE s.id = m.series OFFSET 0) AS s'
+
 const records: Source = {
-  table: 'public.messages',
+  table: 'sluice.records',
   columns:
-    `m.subtopic, m.publisher, m.protocol, ${keyset}, m.name, m.unit, ${timeUs} AS time_us, ` +
-    'm.value, m.string_value, m.bool_value, m.data_value, m.sum, m.update_time',
+    `${textOf('subtopic')} AS subtopic, s.publisher, ${textOf('protocol')} AS protocol, ${keyset}, ${textOf('name')} AS name, ` +
+    `${textOf('unit')} AS unit, ${timeUs} AS time_us, m.value, m.string_value, m.bool_value, m.data_value, m.sum, m.update_time`,
+  texts: withTexts,
   time: 'time',
   timeUnits: timeUs,
   unitNs: 1000n,
-  bytes: 'octet_length(m.subtopic) + octet_length(m.name) + coalesce(octet_length(m.unit), 0)',
+  // The texts of a series with a name have a limit.
+  bytes: 'coalesce(octet_length(m.subtopic) + octet_length(m.name) + coalesce(octet_length(m.unit), 0), 0)',
 }
 
 function documents(table: string): Source {
   return {
     table: `formats.${quoteName(table)}`,
     columns: `m.subtopic, m.publisher, m.protocol, ${keyset}, m.created, m.payload`,
+    texts: undefined,
     time: 'created',
     timeUnits: 'm.created',
     unitNs: 1n,
@@ -46,16 +84,49 @@ function documents(table: string): Source {
   }
 }
 
-/** @param table of the format, in the schema `formats`; undefined for SenML */
-export function sourceOf(table: string | undefined): Source {
-  return table === undefined ? records : documents(table)
+export function sourceOf(place: Place): Source {
+  return isOfDocuments(place) ? documents(place.table) : records
+}
+
+/**
+ * What follows FROM: the rows `m` that meet all conditions.
+ *
+ * @param newest only so many rows of each series are needed, the first ones in this direction: `most` is an expression. Those with the same time as the
+ * last one come in addition, so that the index gives the order, whose key is only the time
+ */
+export function rowsWhere(
+  place: Place,
+  conditions: readonly string[],
+  statement: StatementText,
+  newest?: { readonly direction: Direction; readonly most: string },
+): string {
+  const { table } = sourceOf(place)
+  if (isOfDocuments(place) || place.series === undefined) return `${table} AS m WHERE ${conditions.join(' AND ')}`
+  // With OFFSET or FETCH, so that the rows of each series are read along its index.
+  const end = newest === undefined ? 'OFFSET 0' : `ORDER BY m.time ${newest.direction} FETCH FIRST (${newest.most}) ROWS WITH TIES`
+  return `unnest(${statement.value(place.series)}::integer[]) AS known (series)
+    CROSS JOIN LATERAL (SELECT m.* FROM ${table} AS m WHERE ${['m.series = known.series', ...conditions].join(' AND ')} ${end}) AS m`
 }
 
 const comparators: Readonly<Record<Comparator, string>> = { eq: '=', lt: '<', le: '<=', gt: '>', ge: '>=' }
 
-/** The first condition is always on the channel. */
-export function conditionsOf(filter: Filter, source: Source, statement: StatementText): string[] {
-  const { channel, publisher, subtopic, protocol, fromNs, toNs, name, unit, value, boolValue, stringValue, dataValue, payload } = filter
+/** For `rowsWhere`. */
+export function conditionsOf(filter: Filter, place: Place, statement: StatementText): string[] {
+  const { fromNs, toNs, value, boolValue, stringValue, dataValue, payload } = filter
+  const source = sourceOf(place)
+  const conditions = isOfDocuments(place) ? originConditions(filter, statement) : recordConditions(filter, place, statement)
+  if (fromNs !== undefined) conditions.push(`m.${source.time} >= ${timestamp(fromNs, source, statement)}`)
+  if (toNs !== undefined) conditions.push(`m.${source.time} < ${timestamp(toNs, source, statement)}`)
+  if (value !== undefined) conditions.push(`m.value ${comparators[value.comparator]} ${statement.value(value.number)}::float8`)
+  if (boolValue !== undefined) conditions.push(`m.bool_value = ${statement.value(boolValue)}`)
+  if (stringValue !== undefined) conditions.push(`m.string_value = ${statement.value(stringValue)}`)
+  if (dataValue !== undefined) conditions.push(`m.data_value = ${statement.value(dataValue)}`)
+  for (const one of payload) conditions.push(payloadCondition(one, statement))
+  return conditions
+}
+
+/** Of documents, which have the texts of their origin in each row. */
+function originConditions({ channel, publisher, subtopic, protocol }: Filter, statement: StatementText): string[] {
   const channelValue = `${statement.value(channel)}::text`
   const conditions = [`m.channel = ${channelValue}`]
   if (publisher !== undefined) {
@@ -66,17 +137,42 @@ export function conditionsOf(filter: Filter, source: Source, statement: Statemen
       `m.publisher = ${publisherValue}`,
     )
   }
-  if (fromNs !== undefined) conditions.push(`m.${source.time} >= ${timestamp(fromNs, source, statement)}`)
-  if (toNs !== undefined) conditions.push(`m.${source.time} < ${timestamp(toNs, source, statement)}`)
   if (subtopic !== undefined) conditions.push(`m.subtopic = ${statement.value(subtopic)}`)
   if (protocol !== undefined) conditions.push(`m.protocol = ${statement.value(protocol)}`)
-  if (name !== undefined) conditions.push(`m.name = ${statement.value(name)}`)
-  if (unit !== undefined) conditions.push(unit === '' ? 'm.unit IS NULL' : `m.unit = ${statement.value(unit)}`)
-  if (value !== undefined) conditions.push(`m.value ${comparators[value.comparator]} ${statement.value(value.number)}::float8`)
-  if (boolValue !== undefined) conditions.push(`m.bool_value = ${statement.value(boolValue)}`)
-  if (stringValue !== undefined) conditions.push(`m.string_value = ${statement.value(stringValue)}`)
-  if (dataValue !== undefined) conditions.push(`m.data_value = ${statement.value(dataValue)}`)
-  for (const one of payload) conditions.push(payloadCondition(one, statement))
+  return conditions
+}
+
+/** Of records: on the row, and unless the series were chosen before, on its series. A row of a rest has the texts itself, and its series has none. */
+function recordConditions(filter: Filter, { channel, series }: RecordPlace, statement: StatementText): string[] {
+  const conditions: string[] = []
+  if (series === undefined) {
+    conditions.push(`m.channel = ${statement.value(channel)}::integer`)
+    const ofSeries = seriesConditions(filter, statement)
+    // With OFFSET, so that it is looked up for each row, in the order of the rows.
+    if (ofSeries.length > 0) {
+      conditions.push(`EXISTS (SELECT FROM sluice.series AS s WHERE s.id = m.series AND ${ofSeries.join(' AND ')} OFFSET 0)`)
+    }
+  }
+  const texts = textConditions('m', filter, statement)
+  if (texts.length > 0) conditions.push(`(m.name IS NULL OR ${texts.join(' AND ')})`)
+  return conditions
+}
+
+/** On a series `s` that may have rows that match, without its channel. Empty if all of them may. */
+export function seriesConditions(filter: Filter, statement: StatementText): string[] {
+  const conditions: string[] = []
+  if (filter.publisher !== undefined) conditions.push(`s.publisher = ${statement.value(filter.publisher)}`)
+  const texts = textConditions('s', filter, statement)
+  if (texts.length > 0) conditions.push(`(s.name IS NULL OR ${texts.join(' AND ')})`)
+  return conditions
+}
+
+function textConditions(of: 'm' | 's', { subtopic, protocol, name, unit }: Filter, statement: StatementText): string[] {
+  const conditions: string[] = []
+  if (subtopic !== undefined) conditions.push(`${of}.subtopic = ${statement.value(subtopic)}`)
+  if (protocol !== undefined) conditions.push(`${of}.protocol = ${statement.value(protocol)}`)
+  if (name !== undefined) conditions.push(`${of}.name = ${statement.value(name)}`)
+  if (unit !== undefined) conditions.push(unit === '' ? `${of}.unit IS NULL` : `${of}.unit = ${statement.value(unit)}`)
   return conditions
 }
 
@@ -163,29 +259,4 @@ function roundedTo(double: bigint): readonly [least: bigint, greatest: bigint] {
   const halfDown = double === 1n << exponent ? halfUp / 2n : halfUp
   const odd = (double >> (exponent - 52n)) & 1n
   return [double - halfDown + odd, double + halfUp - odd]
-}
-
-/** SQL and the values of its parameters. */
-export interface Statement {
-  readonly sql: string
-  readonly values: readonly SqlValue[]
-}
-
-/** Collects the values of a statement while its text is built. */
-export interface StatementText {
-  /** Adds a value and returns its placeholder: `$3`. */
-  value(value: SqlValue): string
-  finish(sql: string): Statement
-}
-
-/** A statement without values so far. */
-export function openStatement(): StatementText {
-  const values: SqlValue[] = []
-  return {
-    value(value) {
-      values.push(value)
-      return `$${values.length}`
-    },
-    finish: sql => ({ sql, values }),
-  }
 }

@@ -5,6 +5,7 @@
 
 import type { SqlRow } from '../../database/database.ts'
 import { openQueue } from '../../database/mutex.ts'
+import type { Seen } from '../formats.ts'
 import { bucketOrder, charactersOf, groupKey, groupsMax, openGroupLimit } from '../groups.ts'
 import { isFiltered } from '../matching.ts'
 import {
@@ -12,6 +13,7 @@ import {
   type Bucket,
   type Direction,
   type Filter,
+  type FormatsQuery,
   type Grouped,
   isBehind,
   type PageQuery,
@@ -19,21 +21,28 @@ import {
   type Row,
   type RowKey,
 } from '../reader.ts'
-import { type Statement, sourceOf } from './conditions.ts'
-import { type BucketColumns, type SeriesColumns, toBucket, toRows } from './rows.ts'
-import { selectCount, selectPage, selectPieceBuckets, selectPieceEnd, selectPieceSeries, selectRows } from './select.ts'
+import { isOfDocuments, type Place, type RecordPlace, sourceOf } from './conditions.ts'
+import { type BucketColumns, type SeriesColumns, type SubtopicColumns, toBucket, toRows, toSeen } from './rows.ts'
+import { selectCount, selectPage, selectSubtopics } from './select.ts'
+import { selectExcess, selectPieceBuckets, selectPieceEnd, selectPieceSeries, selectRows } from './select-pieces.ts'
+import type { Statement } from './statement.ts'
 
 /** @param onTurn called when the statement begins, after those that waited before it */
 export type Run = <Columns extends SqlRow>(statement: Statement, signal: AbortSignal, onTurn?: () => void) => Promise<Columns[]>
 
-/** The queries of a reader, for a format whose table is known. */
+/** The queries of a reader, for a place that is known. */
 export interface Queries {
-  read(query: PageQuery, table: string | undefined, signal: AbortSignal): Promise<Row[]>
-  count(filter: Filter, table: string | undefined, max: number, signal: AbortSignal): Promise<number>
-  latest(query: PageQuery, table: string | undefined, signal: AbortSignal): Promise<Grouped<Row>>
+  read(query: PageQuery, place: Place, signal: AbortSignal): Promise<Row[]>
+  count(filter: Filter, place: Place, max: number, signal: AbortSignal): Promise<number>
+  latest(query: PageQuery, place: Place, signal: AbortSignal): Promise<Grouped<Row>>
   /** @throws DatabaseError 22003 for a sum beyond the range of a double */
-  aggregate(query: AggregateQuery, signal: AbortSignal): Promise<Grouped<Bucket>>
+  aggregate(query: AggregateQuery, place: RecordPlace, signal: AbortSignal): Promise<Grouped<Bucket>>
+  /** What the newest rows are of. */
+  subtopics(filter: Filter, place: Place, limits: SubtopicLimits, signal: AbortSignal): Promise<Seen>
 }
+
+/** As of a query for formats. */
+export type SubtopicLimits = Pick<FormatsQuery, 'rowsMax' | 'subtopicsMax'>
 
 /** The number of rows of a piece. */
 interface ChunkSize {
@@ -47,7 +56,10 @@ const pieceMs = 20
 const recordChunks: ChunkSize = { first: 1000, least: 250, most: 10_000 }
 /** For filters of payloads, which may have 256 KiB each. */
 const payloadChunks: ChunkSize = { first: 32, least: 8, most: 250 }
-/** Most bytes of a piece's names and payloads, plus one row. Names have no other limit, and large rows may follow many small ones. */
+/**
+ * Most bytes of a piece's payloads and of names in its rows, plus one row. They have no other limit, and large rows may follow many small ones. The
+ * names of numbered series have at most 2,400 bytes.
+ */
 const pieceBytesMax = 1024 * 1024
 /** Most records with the same time, which are always in one piece. With more of them, or longer names, they are not grouped. */
 const timestampMax = { rows: 50_000, bytes: 4 * 1024 * 1024 } as const
@@ -81,29 +93,29 @@ export function embeddedQueries(run: Run, rowsMax = Number.POSITIVE_INFINITY): Q
   async function walk(
     filter: Filter,
     direction: Direction,
-    table: string | undefined,
+    place: Place,
     signal: AbortSignal,
     work: (piece: Filter) => Promise<boolean>,
     boundsTimestamps = false,
   ): Promise<void> {
-    const { unitNs } = sourceOf(table)
+    const { unitNs } = sourceOf(place)
     const size = filter.payload.length > 0 ? payloadChunks : recordChunks
     let left = filter
     let rows = Math.min(size.first, rowsMax)
     for (let isMore = true; isMore; ) {
       const piece = async (): Promise<boolean> => {
         workedMs = 0
-        const [end] = await runPiece<{ time: bigint }>(selectPieceEnd(left, direction, table, { rows, bytes: pieceBytesMax }), signal)
+        const [end] = await runPiece<{ time: bigint }>(selectPieceEnd(left, direction, place, { rows, bytes: pieceBytesMax }), signal)
         if (end === undefined) {
           await work(left)
           return false
         }
         // Rows with the same time are in one piece, so that the next one begins after a time.
         const endNs = end.time * unitNs
-        if (boundsTimestamps) {
+        if (boundsTimestamps && !isOfDocuments(place)) {
           const timestamp = { ...left, fromNs: endNs, toNs: endNs + unitNs }
-          const [beyond] = await runPiece<{ time: bigint }>(selectPieceEnd(timestamp, direction, table, timestampMax), signal)
-          if (beyond !== undefined) throw tooMuchAtOnce(endNs)
+          const [excess] = await runPiece(selectExcess(timestamp, place, timestampMax), signal)
+          if (excess !== undefined) throw tooMuchAtOnce(endNs)
         }
         const wantsMore = await work(direction === 'desc' ? { ...left, fromNs: endNs } : { ...left, toNs: endNs + unitNs })
         left = direction === 'desc' ? { ...left, toNs: endNs } : { ...left, fromNs: endNs + unitNs }
@@ -121,18 +133,18 @@ export function embeddedQueries(run: Run, rowsMax = Number.POSITIVE_INFINITY): Q
   }
 
   return {
-    async read(query, table, signal) {
+    async read(query, place, signal) {
       const { direction, after } = query
       const readPart = async (ask: Run, part: PageQuery): Promise<Row[]> =>
-        toRows(await ask(selectPage(part, table), signal), table, query.channel)
-      const isShort = query.limit <= pageRowsMax.given && query.offset + query.limit <= Math.min(pageRowsMax.all, rowsMax)
-      if (isShort && !isFiltered(query)) return await readPart(run, query)
+        toRows(await ask(selectPage(part, place), signal), place, query.channel)
+      const isShort = query.limit <= pageRowsMax.given && readAtMost(query, place) <= Math.min(pageRowsMax.all, rowsMax)
+      if (isShort && !isFilteredIn(place, query)) return await readPart(run, query)
       const rows: Row[] = []
       let { offset } = query
-      await walk(after === undefined ? query : notBefore(query, after, table), direction, table, signal, async piece => {
+      await walk(after === undefined ? query : notBefore(query, after, place), direction, place, signal, async piece => {
         const pieceQuery = { ...query, fromNs: piece.fromNs, toNs: piece.toNs }
         if (offset > 0) {
-          const [counted] = await runPiece<{ total: bigint }>(selectCount(pieceQuery, table, offset), signal)
+          const [counted] = await runPiece<{ total: bigint }>(selectCount(pieceQuery, place, offset), signal)
           const passed = Number(counted!.total)
           if (passed <= offset) {
             offset -= passed
@@ -146,47 +158,79 @@ export function embeddedQueries(run: Run, rowsMax = Number.POSITIVE_INFINITY): Q
       return rows
     },
 
-    async count(filter, table, max, signal) {
+    async count(filter, place, max, signal) {
       const countUpTo = async (ask: Run, one: Filter, most: number): Promise<number> =>
-        Number((await ask<{ total: bigint }>(selectCount(one, table, most), signal))[0]!.total)
-      if (!isFiltered(filter) && max <= Math.min(recordChunks.most, rowsMax)) return await countUpTo(run, filter, max)
+        Number((await ask<{ total: bigint }>(selectCount(one, place, most), signal))[0]!.total)
+      if (!isFilteredIn(place, filter) && max <= Math.min(recordChunks.most, rowsMax)) return await countUpTo(run, filter, max)
       let total = 0
-      await walk(filter, 'desc', table, signal, async piece => {
+      await walk(filter, 'desc', place, signal, async piece => {
         total += await countUpTo(runPiece, piece, max - total)
         return total <= max
       })
       return total
     },
 
-    async latest(query, table, signal) {
+    async latest(query, place, signal) {
       const { direction } = query
-      const series = mergeSeries(query, sourceOf(table).unitNs)
+      const series = mergeSeries(query, sourceOf(place).unitNs)
       const add = async (piece: Filter): Promise<boolean> => {
-        series.add(await found<SeriesColumns>(selectPieceSeries(piece, table), signal))
+        series.add(await found<SeriesColumns>(selectPieceSeries(piece, place), signal))
         return true
       }
-      await walk(query, 'desc', table, signal, add, table === undefined)
+      await walk(query, 'desc', place, signal, add, true)
       const keys = series.page()
       const rows: Row[] = []
       const atOnce = Math.min(lookedUpMax, rowsMax)
       for (let at = 0; at < keys.length; at += atOnce) {
-        const statement = selectRows(query, direction, table, keys.slice(at, at + atOnce))
-        rows.push(...toRows(await inTurn(() => run(statement, signal), { signal }), table, query.channel))
+        const statement = selectRows(query, direction, place, keys.slice(at, at + atOnce))
+        rows.push(...toRows(await inTurn(() => run(statement, signal), { signal }), place, query.channel))
       }
       return { groups: rows, total: series.total() }
     },
 
-    async aggregate(query, signal) {
+    async aggregate(query, place, signal) {
       const buckets = mergeBuckets(query)
       const add = async ({ fromNs, toNs }: Filter): Promise<boolean> => {
         const pieceQuery: AggregateQuery = { ...query, fromNs, toNs }
-        buckets.add(await found<BucketColumns>(selectPieceBuckets(pieceQuery, groupsMax), signal))
+        buckets.add(await found<BucketColumns>(selectPieceBuckets(pieceQuery, place, groupsMax), signal))
         return true
       }
-      await walk(query, query.direction, undefined, signal, add, true)
+      await walk(query, query.direction, place, signal, add, true)
       return buckets.page()
     },
+
+    async subtopics(filter, place, { rowsMax: most, subtopicsMax }, signal) {
+      const look = async (ask: Run, one: Filter, rows: number): Promise<SubtopicColumns[]> =>
+        ask<SubtopicColumns>(selectSubtopics(one, place, { rowsMax: rows, subtopicsMax }), signal)
+      if (!isFilteredIn(place, filter) && seriesOf(place) === 1) return toSeen(await look(run, filter, most), most)
+      const newest: SubtopicColumns[] = []
+      let left = most
+      await walk(filter, 'desc', place, signal, async piece => {
+        const seen = await look(runPiece, piece, left)
+        newest.push(...seen)
+        left -= Number(seen[0]?.rows ?? 0)
+        return left > 0
+      })
+      // The newest of each subtopic comes first.
+      const lastUs = new Map(newest.toReversed().map(({ subtopic, last_us: us }) => [subtopic, Number(us)]))
+      return { lastUs, hasMore: left <= 0 }
+    },
   }
+}
+
+/** How many series of a place are read one by one; 1 if they are read together. */
+function seriesOf(place: Place): number {
+  return isOfDocuments(place) ? 1 : (place.series?.length ?? 1)
+}
+
+/** How many rows a page reads, if each of them is on it or skipped. */
+function readAtMost({ offset, limit }: PageQuery, place: Place): number {
+  return (offset + limit) * seriesOf(place)
+}
+
+/** True if rows are read that the filter may leave out: of records also those of other publishers. */
+function isFilteredIn(place: Place, filter: Filter): boolean {
+  return isFiltered(filter) || (!isOfDocuments(place) && place.series === undefined && filter.publisher !== undefined)
 }
 
 function tooMuchAtOnce(timeNs: bigint): QueryTooLargeError {
@@ -198,9 +242,9 @@ function tooMuchAtOnce(timeNs: bigint): QueryTooLargeError {
 }
 
 /** The filter of a query, without times before that of a key. */
-function notBefore(query: PageQuery, { timeNs }: RowKey, table: string | undefined): Filter {
+function notBefore(query: PageQuery, { timeNs }: RowKey, place: Place): Filter {
   const { direction, fromNs, toNs } = query
-  const endNs = timeNs + sourceOf(table).unitNs
+  const endNs = timeNs + sourceOf(place).unitNs
   if (direction === 'desc') return { ...query, toNs: toNs === undefined || endNs < toNs ? endNs : toNs }
   return { ...query, fromNs: fromNs === undefined || timeNs > fromNs ? timeNs : fromNs }
 }

@@ -2,7 +2,7 @@
 
 import { setBounded } from '../../config/bounded-map.ts'
 import { type Database, DatabaseError, queryCanceled, type SqlRow } from '../../database/database.ts'
-import { formatsOf, type Seen } from '../formats.ts'
+import { formatsOf } from '../formats.ts'
 import { aggregateRows, groupsMax, tooManyGroups } from '../groups.ts'
 import { rowsOf } from '../paging.ts'
 import {
@@ -17,9 +17,11 @@ import {
   senmlFormat,
 } from '../reader.ts'
 import { tookTooLong, withinTimeLimit } from '../time-limit.ts'
+import type { Place, RecordPlace } from './conditions.ts'
 import { embeddedQueries, type Queries, type Run } from './embedded-queries.ts'
-import { type BucketColumns, type FormatColumns, type SubtopicColumns, toBucket, toRows } from './rows.ts'
-import { selectBuckets, selectCount, selectFilled, selectLatest, selectPage, selectSubtopics, selectTable, selectTables } from './select.ts'
+import { type BucketColumns, type FormatColumns, type NumberColumns, type SubtopicColumns, toBucket, toRows, toSeen } from './rows.ts'
+import { selectCount, selectFilled, selectNumbers, selectPage, selectSubtopics, selectTable, selectTables } from './select.ts'
+import { selectBuckets, selectLatest } from './select-groups.ts'
 
 /** The components of a reader. */
 export interface PostgresReaderParts {
@@ -38,6 +40,11 @@ export interface PostgresReaderParts {
 const missing: ReadonlySet<string> = new Set(['42P01', '3F000'])
 /** SQLSTATE for a sum beyond the range of a double. */
 const outOfRange = '22003'
+/**
+ * Most series of records that are read one by one, each by its index. With more of them the rows of the channel are read, and those of other series left
+ * out. On a server those of one publisher always are: a channel may have many times as many others. Embedded, a piece has a share for each series.
+ */
+const seriesMax = { server: 200, serverOfPublisher: 100_000_000, embedded: 64 } as const
 const tablesRememberedMax = 10_000
 /** Tables in one statement. Planning takes 5 ms, or 12 ms if the connection does not know the tables yet. */
 const tablesTogetherMax = 32
@@ -60,29 +67,53 @@ export function openPostgresReader({ database, queryTimeoutMs = 30_000, pieceRow
     return row.table_name
   }
 
-  /** Returns what `work` finds in the format's table, or `nothing` if there is no table. */
-  async function within<Found>(
-    format: string,
-    signal: AbortSignal,
-    nothing: Found,
-    work: (table: string | undefined) => Promise<Found>,
-  ): Promise<Found> {
+  /** Returns undefined if the channel or its series that the filter asks for have no records. */
+  async function placeOf(filter: Filter, signal: AbortSignal): Promise<RecordPlace | undefined> {
+    const most = isEmbedded ? seriesMax.embedded : filter.publisher === undefined ? seriesMax.server : seriesMax.serverOfPublisher
+    const [numbers] = await run<NumberColumns>(selectNumbers(filter, most + 1), signal)
+    if (numbers === undefined) return undefined
+    const series = typeof numbers.series === 'string' ? (JSON.parse(numbers.series) as number[]) : undefined
+    if (series?.length === 0) return undefined
+    return { channel: numbers.channel, series: series === undefined || series.length > most ? undefined : series }
+  }
+
+  async function guarded<Found>(signal: AbortSignal, work: () => Promise<Found>): Promise<Found> {
     signal.throwIfAborted()
     try {
-      if (format === senmlFormat) return await work(undefined)
+      return await work()
+    } catch (error) {
+      throw signal.aborted ? signal.reason : readError(error)
+    }
+  }
+
+  /** Returns what `work` finds among the channel's records, or `nothing` if there are none. */
+  const withinRecords = <Found>(
+    filter: Filter,
+    signal: AbortSignal,
+    nothing: Found,
+    work: (place: RecordPlace) => Promise<Found>,
+  ): Promise<Found> =>
+    guarded(signal, async () => {
+      const place = await placeOf(filter, signal)
+      return place === undefined ? nothing : await work(place)
+    })
+
+  /** Returns what `work` finds in the filter's place, or `nothing` if there is none. */
+  function within<Found>(filter: Filter, signal: AbortSignal, nothing: Found, work: (place: Place) => Promise<Found>): Promise<Found> {
+    const { format } = filter
+    if (format === senmlFormat) return withinRecords(filter, signal, nothing, work)
+    return guarded(signal, async () => {
       const table = await tableOf(format, signal)
       if (table === undefined) return nothing
       try {
-        return await work(table)
+        return await work({ table })
       } catch (error) {
         if (!isMissing(error) || !tables.delete(format)) throw error
       }
       // The table was dropped or renamed after it was remembered.
       const tableNow = await tableOf(format, signal)
-      return tableNow === undefined ? nothing : await work(tableNow)
-    } catch (error) {
-      throw signal.aborted ? signal.reason : readError(error)
-    }
+      return tableNow === undefined ? nothing : await work({ table: tableNow })
+    })
   }
 
   /** Limits the time of several statements: a server limits each of them, and the embedded database none. */
@@ -104,28 +135,18 @@ export function openPostgresReader({ database, queryTimeoutMs = 30_000, pieceRow
     return filled
   }
 
-  async function seen(filter: Filter, table: string | undefined, query: FormatsQuery, signal: AbortSignal): Promise<Seen> {
-    const found = await run<SubtopicColumns>(selectSubtopics(filter, table, query), signal)
-    const lastUs = new Map(found.map(({ subtopic, last_us: us }) => [subtopic, Number(us)]))
-    return { lastUs, hasMore: Number(found[0]?.rows ?? 0) >= query.rowsMax }
-  }
-
   const reader: Reader = {
-    read: (query, signal) =>
-      within<readonly Row[]>(query.format, signal, [], table => asked(signal, limit => queries.read(query, table, limit))),
+    read: (query, signal) => within<readonly Row[]>(query, signal, [], place => asked(signal, limit => queries.read(query, place, limit))),
 
-    count: (filter, max, signal) =>
-      within(filter.format, signal, 0, table => asked(signal, limit => queries.count(filter, table, max, limit))),
+    count: (filter, max, signal) => within(filter, signal, 0, place => asked(signal, limit => queries.count(filter, place, max, limit))),
 
     latest: (query, signal) =>
-      within<Grouped<Row>>(query.format, signal, { groups: [], total: 0 }, table =>
-        asked(signal, limit => queries.latest(query, table, limit)),
-      ),
+      within<Grouped<Row>>(query, signal, { groups: [], total: 0 }, place => asked(signal, limit => queries.latest(query, place, limit))),
 
     aggregate: (query, signal) =>
-      within<Grouped<Bucket>>(query.format, signal, { groups: [], total: 0 }, async () => {
+      withinRecords<Grouped<Bucket>>(query, signal, { groups: [], total: 0 }, async place => {
         try {
-          return await asked(signal, limit => queries.aggregate(query, limit))
+          return await asked(signal, limit => queries.aggregate(query, place, limit))
         } catch (error) {
           if (!(error instanceof DatabaseError) || error.sqlState !== outOfRange) throw error
         }
@@ -134,16 +155,20 @@ export function openPostgresReader({ database, queryTimeoutMs = 30_000, pieceRow
       }),
 
     formats: (query, signal) =>
-      within<readonly FoundFormat[]>(senmlFormat, signal, [], () =>
+      guarded<readonly FoundFormat[]>(signal, () =>
         limited(signal, async limit => {
           const filled = await filledTables(query, limit)
-          return await formatsOf(filled.keys(), query, filter => seen(filter, filled.get(filter.format), query, limit))
+          return await formatsOf(filled.keys(), query, async filter => {
+            const table = filled.get(filter.format)
+            const place = table === undefined ? await placeOf(filter, limit) : { table }
+            return place === undefined ? { lastUs: new Map(), hasMore: false } : await queries.subtopics(filter, place, query, limit)
+          })
         }),
       ),
 
     async check() {
       try {
-        await database.query('SELECT 1 FROM public.messages LIMIT 0')
+        await database.query('SELECT 1 FROM sluice.channels, sluice.series, sluice.records LIMIT 0')
       } catch (error) {
         throw readError(error)
       }
@@ -158,24 +183,27 @@ export function openPostgresReader({ database, queryTimeoutMs = 30_000, pieceRow
 /** For a server, which runs many statements at once and ends those that take too long. */
 function serverQueries(run: Run): Queries {
   return {
-    read: async (query, table, signal) => toRows(await run(selectPage(query, table), signal), table, query.channel),
+    read: async (query, place, signal) => toRows(await run(selectPage(query, place), signal), place, query.channel),
 
-    async count(filter, table, max, signal) {
-      const [counted] = await run<{ total: bigint }>(selectCount(filter, table, max), signal)
+    async count(filter, place, max, signal) {
+      const [counted] = await run<{ total: bigint }>(selectCount(filter, place, max), signal)
       return Number(counted!.total)
     },
 
-    async latest(query, table, signal) {
-      const found = await run<SqlRow & { total: bigint; position: bigint | null }>(selectLatest(query, table, groupsMax), signal)
+    async latest(query, place, signal) {
+      const found = await run<SqlRow & { total: bigint; position: bigint | null }>(selectLatest(query, place, groupsMax), signal)
       const newest = found.filter(({ position }) => position !== null)
-      return { groups: toRows(newest, table, query.channel), total: totalOf(found, 'series') }
+      return { groups: toRows(newest, place, query.channel), total: totalOf(found, 'series') }
     },
 
-    async aggregate(query, signal) {
-      const found = await run<BucketColumns & { total: bigint }>(selectBuckets(query, groupsMax), signal)
+    async aggregate(query, place, signal) {
+      const found = await run<BucketColumns & { total: bigint }>(selectBuckets(query, place, groupsMax), signal)
       const groups = found.filter(({ time_us: timeUs }) => timeUs !== null).map(row => toBucket(row, query.channel, query.aggregation))
       return { groups, total: totalOf(found, 'buckets') }
     },
+
+    subtopics: async (filter, place, limits, signal) =>
+      toSeen(await run<SubtopicColumns>(selectSubtopics(filter, place, limits), signal), limits.rowsMax),
   }
 }
 

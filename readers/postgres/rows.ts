@@ -1,9 +1,11 @@
 // Converts the columns of select.ts to the rows and buckets of the contract.
 
 import type { SqlRow } from '../../database/database.ts'
+import type { Seen } from '../formats.ts'
 import { meanOf, type Sum, totalOf } from '../groups.ts'
 import type { Aggregation, Bucket, Row } from '../reader.ts'
 import { documentRowOf, senmlRowOf } from '../table-rows.ts'
+import { isOfDocuments, type Place } from './conditions.ts'
 
 /** From a server's rows or from a JSON text. */
 export interface BucketColumns extends SqlRow {
@@ -33,6 +35,12 @@ export interface SeriesColumns {
   readonly index: number
 }
 
+/** The number of a channel, and those of its series that were asked for, as a JSON text. */
+export interface NumberColumns extends SqlRow {
+  channel: number
+  series: string | null
+}
+
 /** A format and its table. */
 export interface FormatColumns extends SqlRow {
   format: string
@@ -47,9 +55,15 @@ export interface SubtopicColumns extends SqlRow {
   last_us: bigint
 }
 
-/** Converts to SenML rows if no table is given, otherwise to documents. */
-export function toRows(found: readonly SqlRow[], table: string | undefined, channel: string): Row[] {
-  return found.map(row => (table === undefined ? senmlRowOf(row, channel) : documentRowOf(row, channel)))
+/** Converts to the rows of a place. */
+export function toRows(found: readonly SqlRow[], place: Place, channel: string): Row[] {
+  return found.map(row => (isOfDocuments(place) ? documentRowOf(row, channel) : senmlRowOf(row, channel)))
+}
+
+/** @param rowsMax how many rows were examined at most */
+export function toSeen(found: readonly SubtopicColumns[], rowsMax: number): Seen {
+  const lastUs = new Map(found.map(({ subtopic, last_us: us }) => [subtopic, Number(us)]))
+  return { lastUs, hasMore: Number(found[0]?.rows ?? 0) >= rowsMax }
 }
 
 /** Converts a bucket of the channel. */

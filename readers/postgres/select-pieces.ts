@@ -1,0 +1,124 @@
+// Builds the statements of the PostgreSQL reader for pieces of a query on the embedded database. Pure.
+//
+// Each is one pass over the rows of a piece, whose series are then looked up one by one: the planner has no statistics for a join, and may choose a plan
+// that is quadratic in the rows of a piece.
+
+import { type AggregateQuery, type Direction, type Filter, noFilters, type RowKey } from '../reader.ts'
+import {
+  conditionsOf,
+  isOfDocuments,
+  keyset,
+  orderOf,
+  type Place,
+  type RecordPlace,
+  rowsWhere,
+  sourceOf,
+  textOf,
+  timestampOf,
+  withTexts,
+} from './conditions.ts'
+import { aggregates, bucketKeys, bucketOrder, groupedBy, valueColumns } from './select-groups.ts'
+import { openStatement, type Statement } from './statement.ts'
+
+/** Most rows, and most bytes of their texts. */
+export interface PieceMax {
+  readonly rows: number
+  readonly bytes: number
+}
+
+/**
+ * The time of the row at which a piece ends: after a number of rows, or when their texts reach a number of bytes, whatever the filters. Returns no
+ * row if there are fewer. Lengths are read without reading the texts.
+ *
+ * Of several series, each has an equal share of them, and the piece ends where the first one has used its share: it has no more rows, and finding its
+ * end reads no more. If one series has most rows, pieces are smaller.
+ */
+export function selectPieceEnd(filter: Filter, direction: Direction, place: Place, max: PieceMax): Statement {
+  const { channel, publisher, fromNs, toNs, format } = filter
+  const source = sourceOf(place)
+  const { time, timeUnits } = source
+  const statement = openStatement()
+  // Of records, the publisher's are only those of its series.
+  const index = { ...noFilters, channel, format, publisher: isOfDocuments(place) ? publisher : undefined, fromNs, toNs }
+  const where = conditionsOf(index, place, statement)
+  const series = isOfDocuments(place) ? undefined : place.series
+  const known = series === undefined ? '' : `unnest(${statement.value(series)}::integer[]) AS known (series)`
+  const share = (all: number): number => Math.max(1, Math.floor(all / (series?.length ?? 1)))
+  const rows = `${statement.value(share(max.rows))}::bigint`
+  const bytes = `${statement.value(share(max.bytes))}::bigint`
+  // With its own limit, so that the planner reads along the index and does not sort.
+  const next = `SELECT m.${time}, ${source.bytes} AS bytes FROM ${source.table} AS m
+    WHERE ${[...(series === undefined ? [] : ['m.series = known.series']), ...where].join(' AND ')} ORDER BY m.${time} ${direction} LIMIT ${rows}`
+  const summed = `SELECT m.${time}, row_number() OVER upto AS nth, sum(m.bytes) OVER upto AS bytes FROM (${next}) AS m
+    WINDOW upto AS (ORDER BY m.${time} ${direction} ROWS UNBOUNDED PRECEDING)`
+  const end = `SELECT m.${time} FROM (${summed}) AS m WHERE m.nth = ${rows} OR m.bytes >= ${bytes} ORDER BY m.${time} ${direction} LIMIT 1`
+  if (series === undefined) return statement.finish(`SELECT ${timeUnits} AS time FROM (${end}) AS m`)
+  return statement.finish(
+    `SELECT ${timeUnits} AS time FROM ${known} CROSS JOIN LATERAL (${end}) AS m ORDER BY m.${time} ${direction} LIMIT 1`,
+  )
+}
+
+/** One row if so many records, or records with so many bytes of names and units, are in the filter's time, whatever its other conditions but the publisher. */
+export function selectExcess({ channel, publisher, fromNs, toNs, format }: Filter, place: RecordPlace, max: PieceMax): Statement {
+  const statement = openStatement()
+  const where = conditionsOf({ ...noFilters, channel, format, publisher, fromNs, toNs }, place, statement)
+  const rows = statement.value(max.rows)
+  const some = `SELECT m.* FROM ${rowsWhere(place, where, statement)} LIMIT ${rows}`
+  const bytes = ['subtopic', 'name', 'unit'] as const
+  return statement.finish(
+    `SELECT 1 AS excess FROM (${some}) AS m ${withTexts}
+     HAVING count(*) >= ${rows} OR sum(${bytes.map(text => `coalesce(octet_length(${textOf(text)}), 0)`).join(' + ')}) >= ${statement.value(max.bytes)}`,
+  )
+}
+
+/** All buckets of a piece, in their order, as one JSON text: the embedded database takes three times as long to return them as rows. */
+export function selectPieceBuckets(query: AggregateQuery, place: RecordPlace, groupsMax: number): Statement {
+  const statement = openStatement()
+  const { aggregation } = query
+  const isOfOneRow = aggregation === 'first' || aggregation === 'last'
+  const found = isOfOneRow
+    ? `${aggregation === 'first' ? 'min' : 'max'}(ROW(m.time, ${keyset}, m.value)) AS value`
+    : aggregates[aggregation]
+  const value = isOfOneRow ? `(row_to_json(g.value) ->> 'f4')::float8 AS value` : valueColumns(aggregation)
+  const { grouped } = groupedBy(query, place, groupsMax, statement, found)
+  return statement.finish(`SELECT ${asJson(`SELECT ${bucketKeys}, ${value} FROM (${grouped}) AS g ORDER BY ${bucketOrder(query)}`)}`)
+}
+
+function asJson(select: string): string {
+  return `(SELECT coalesce(json_agg(found), '[]')::text FROM (${select}) AS found) AS found`
+}
+
+/**
+ * The key of the newest row of each series in a piece, newest first, as one JSON text. The same texts come several times if they are those of several
+ * of the store's series.
+ */
+export function selectPieceSeries(filter: Filter, place: Place): Statement {
+  const source = sourceOf(place)
+  const statement = openStatement()
+  const rows = rowsWhere(place, conditionsOf(filter, place, statement), statement)
+  const ofRow = isOfDocuments(place) ? 'm.publisher, m.subtopic' : 'm.series, m.subtopic, m.name'
+  const texts = isOfDocuments(place) ? ofRow : `s.publisher, ${textOf('subtopic')}, ${textOf('name')}`
+  const newest = `SELECT ${ofRow}, max(m.${source.time}) AS ${source.time}, max(ROW(m.${source.time}, ${keyset})) AS key FROM ${rows} GROUP BY ${ofRow}`
+  // As texts, since numbers of JSON lose digits beyond 2^53 in JavaScript.
+  const columnsOfKey = `json_build_array(${texts}) AS series, ${source.timeUnits}::text AS time,
+    row_to_json(m.key) ->> 'f2' AS position, (row_to_json(m.key) ->> 'f3')::integer AS index`
+  return statement.finish(`SELECT ${asJson(`SELECT ${columnsOfKey} FROM (${newest}) AS m ${source.texts ?? ''} ORDER BY m.key DESC`)}`)
+}
+
+/** The rows with these keys, in the order of rows. */
+export function selectRows(filter: Filter, direction: Direction, place: Place, keys: readonly RowKey[]): Statement {
+  const source = sourceOf(place)
+  const statement = openStatement()
+  const timestamps = [...new Set(keys.map(({ timeNs }) => timeNs))].map(timeNs => timestampOf({ timeNs }, source, statement))
+  const positions = statement.value(keys.map(({ position }) => position))
+  const indexes = statement.value(keys.map(({ index }) => index))
+  const where = [
+    ...conditionsOf(filter, place, statement),
+    `m.${source.time} IN (${timestamps.join(', ')})`,
+    `(m.position, m.index) IN (SELECT * FROM unnest(${positions}::bigint[], ${indexes}::integer[]))`,
+  ]
+  return statement.finish(
+    `SELECT ${source.columns} FROM (SELECT m.* FROM ${rowsWhere(place, where, statement)}) AS m ${source.texts ?? ''}
+     ORDER BY ${orderOf(direction, source)}`,
+  )
+}
