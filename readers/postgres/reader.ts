@@ -34,6 +34,8 @@ export interface PostgresReaderParts {
   readonly queryTimeoutMs?: number
   /** Most rows that one statement of the embedded database reads, not counting rows with the same time; fewer than it would choose by itself. */
   readonly pieceRowsMax?: number
+  /** Most series of records that are read one by one; other than it would choose by itself. */
+  readonly seriesMax?: number
 }
 
 /** SQLSTATEs for a missing table or schema. */
@@ -44,13 +46,13 @@ const outOfRange = '22003'
  * Most series of records that are read one by one, each by its index. With more of them the rows of the channel are read, and those of other series left
  * out. On a server those of one publisher always are: a channel may have many times as many others. Embedded, a piece has a share for each series.
  */
-const seriesMax = { server: 200, serverOfPublisher: 100_000_000, embedded: 64 } as const
+const seriesOneByOne = { server: 200, serverOfPublisher: 100_000_000, embedded: 64 } as const
 const tablesRememberedMax = 10_000
 /** Tables in one statement. Planning takes 5 ms, or 12 ms if the connection does not know the tables yet. */
 const tablesTogetherMax = 32
 
 /** Opens a reader of the PostgreSQL sink's tables. It creates nothing: before the first writer there is nothing to read. */
-export function openPostgresReader({ database, queryTimeoutMs = 30_000, pieceRowsMax }: PostgresReaderParts): Reader {
+export function openPostgresReader({ database, queryTimeoutMs = 30_000, pieceRowsMax, seriesMax }: PostgresReaderParts): Reader {
   // A format keeps its table until it is dropped, so only tables that were found are remembered.
   const tables = new Map<string, string>()
 
@@ -69,7 +71,8 @@ export function openPostgresReader({ database, queryTimeoutMs = 30_000, pieceRow
 
   /** Returns undefined if the channel or its series that the filter asks for have no records. */
   async function placeOf(filter: Filter, signal: AbortSignal): Promise<RecordPlace | undefined> {
-    const most = isEmbedded ? seriesMax.embedded : filter.publisher === undefined ? seriesMax.server : seriesMax.serverOfPublisher
+    const onServer = filter.publisher === undefined ? seriesOneByOne.server : seriesOneByOne.serverOfPublisher
+    const most = seriesMax ?? (isEmbedded ? seriesOneByOne.embedded : onServer)
     const [numbers] = await run<NumberColumns>(selectNumbers(filter, most + 1), signal)
     if (numbers === undefined) return undefined
     const series = typeof numbers.series === 'string' ? (JSON.parse(numbers.series) as number[]) : undefined

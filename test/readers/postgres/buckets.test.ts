@@ -1,7 +1,7 @@
 // Where the buckets of an aggregation begin in PostgreSQL.
 
 import { expect, test } from 'vitest'
-import { originUs } from '../../../readers/postgres/select.ts'
+import { originUs } from '../../../readers/postgres/select-groups.ts'
 import { logPartition } from '../../../transformers/log-partition.ts'
 import { RecordBatch } from '../../../transformers/record-batch.ts'
 import { aggregateQuery } from '../../conformance/reader/index.ts'

@@ -6,7 +6,7 @@ import type { Asking, Database, SqlRow, SqlValue } from '../../../database/datab
 import { openServer } from '../../../database/server.ts'
 import { embeddedQueries, type Run } from '../../../readers/postgres/embedded-queries.ts'
 import { openPostgresReader } from '../../../readers/postgres/reader.ts'
-import { selectPieceBuckets, selectPieceEnd, selectPieceSeries } from '../../../readers/postgres/select.ts'
+import { selectPieceBuckets, selectPieceEnd, selectPieceSeries } from '../../../readers/postgres/select-pieces.ts'
 import {
   type AggregateQuery,
   type Aggregation,
@@ -22,7 +22,9 @@ import { aggregateQuery, pageQuery, readerConformance } from '../../conformance/
 import type { StoredRow } from '../../conformance/reader/oracle.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
 import { openOracleReader } from '../oracle-reader.ts'
+import { isOfRecords, lookedAt } from './plans.ts'
 import { openEmbeddedSite, openSite, type PostgresSite } from './site.ts'
+import { insertRecords, placeOf } from './stored-rows.ts'
 
 const { signal } = new AbortController()
 const channel = 'c'
@@ -150,34 +152,19 @@ describeWithPostgres('many rows with the same time, on a server', postgres => {
   )
 })
 
-/** Rows that the scans of a statement look at, whether they take them or not, and pairs that its joins compare for nothing. */
-async function lookedAt({ database }: PostgresSite, sql: string, values: readonly SqlValue[]): Promise<number> {
-  interface Plan {
-    readonly 'Node Type': string
-    readonly 'Actual Rows': number
-    readonly 'Actual Loops': number
-    readonly Plans?: readonly Plan[]
-    readonly [removed: `Rows Removed by ${string}`]: number
-  }
-  const [explained] = await database.query<{ 'QUERY PLAN': string }>(`EXPLAIN (ANALYZE, FORMAT JSON, TIMING off) ${sql}`, values)
-  const readBy = (plan: Plan): number => {
-    const removed = (plan['Rows Removed by Filter'] ?? 0) + (plan['Rows Removed by Index Recheck'] ?? 0)
-    const scanned = /^(Seq|Index|Index Only|Bitmap Heap|CTE) Scan$/.test(plan['Node Type']) ? plan['Actual Rows'] + removed : 0
-    const own = plan['Actual Loops'] * (scanned + (plan['Rows Removed by Join Filter'] ?? 0))
-    return own + (plan.Plans ?? []).reduce((sum, below) => sum + readBy(below), 0)
-  }
-  return readBy((JSON.parse(explained!['QUERY PLAN']) as [{ Plan: Plan }])[0].Plan)
-}
+const columns = 'time, channel, subtopic, publisher, protocol, name, value, position, index'
 
 describe('with 3,000 rows', () => {
   let site: PostgresSite
   beforeAll(async () => {
     site = await openEmbeddedSite()
-    await site.database.execute(`
-      INSERT INTO messages (time, channel, subtopic, publisher, protocol, name, value, position, index)
-      SELECT timestamptz '2026-10-20Z' + n * interval '10 minutes', '${channel}', '', CASE n % 30 WHEN 0 THEN 'rare' ELSE 'p' END, 'http', 'n' || n % 5, n, n, 0
-      FROM generate_series(1, 3000) AS n`)
-    await site.database.execute('VACUUM ANALYZE messages')
+    await insertRecords(
+      site.database,
+      columns,
+      `SELECT timestamptz '2026-10-20Z' + n * interval '10 minutes', '${channel}', '', CASE n % 30 WHEN 0 THEN 'rare' ELSE 'p' END, 'http', 'n' || n % 5,
+         n, n, 0 FROM generate_series(1, 3000) AS n`,
+    )
+    await site.database.execute('VACUUM ANALYZE')
   })
   afterAll(() => site.close())
 
@@ -196,7 +183,7 @@ describe('with 3,000 rows', () => {
     return openPostgresReader({ database, pieceRowsMax: 100, ...parts })
   }
 
-  const nothing = { channel, name: 'nothing' }
+  const nothing = { channel, stringValue: 'nothing' }
   const queries: [what: string, ask: (reader: Reader) => Promise<unknown>][] = [
     ['a page that a filter leaves nothing of', reader => reader.read(pageQuery({ ...nothing, limit: 10 }), signal)],
     ['a page behind an offset', reader => reader.read(pageQuery({ channel, offset: 2_000, limit: 10 }), signal)],
@@ -214,7 +201,7 @@ describe('with 3,000 rows', () => {
     const priorities = new Set<Asking['priority']>()
     const reader = watched(async (sql, values, { priority }) => {
       priorities.add(priority)
-      looked.push(await lookedAt(site, sql, values))
+      looked.push(await lookedAt(site.database, sql, values, isOfRecords))
     })
     expect(await ask(reader)).toEqual(await ask(site.reader))
     // To find the first or last value of buckets, a piece is looked at twice.
@@ -267,11 +254,14 @@ describe('large names after many small ones', () => {
   let site: PostgresSite
   beforeAll(async () => {
     site = await openEmbeddedSite()
-    const insert = (name: string, nth: string): string => `
-      INSERT INTO messages (time, channel, subtopic, publisher, protocol, name, value, position, index)
-      SELECT timestamptz '2026-10-20Z' + n * interval '1 second', '${channel}', '', 'p', 'http', ${name}, n, n, 0 FROM generate_series(${nth}) AS n`
-    await site.database.execute(insert(`'n' || n % 5`, '1001, 4000'))
-    await site.database.execute(insert(`'large' || n % 500 || repeat('x', ${largeCharacters - 8})`, '1, 1000'))
+    const insert = (name: string, nth: string): Promise<void> =>
+      insertRecords(
+        site.database,
+        columns,
+        `SELECT timestamptz '2026-10-20Z' + n * interval '1 second', '${channel}', '', 'p', 'http', ${name}, n, n, 0 FROM generate_series(${nth}) AS n`,
+      )
+    await insert(`'n' || n % 5`, '1001, 4000')
+    await insert(`'large' || n % 500 || repeat('x', ${largeCharacters - 8})`, '1, 1000')
   })
   afterAll(() => site.close())
 
@@ -313,9 +303,8 @@ test.each([
 ])('too many %s with the same time are not grouped, but can be read', async (_what, name, rows) => {
   const site = await openEmbeddedSite()
   onTestFinished(() => site.close())
-  await site.database.execute(`
-    INSERT INTO messages (time, channel, subtopic, publisher, protocol, name, value, position, index)
-    SELECT timestamptz '2026-10-20Z', '${channel}', '', 'p', 'http', ${name}, n, n, 0 FROM generate_series(1, ${rows}) AS n`)
+  const select = `SELECT timestamptz '2026-10-20Z', '${channel}', '', 'p', 'http', ${name}, n, n, 0 FROM generate_series(1, ${rows}) AS n`
+  await insertRecords(site.database, columns, select)
   const { reader } = site
   const refused = new QueryTooLargeError(
     'at least 50000 records, or records with 4194304 bytes of names, have the same time, 2026-10-20T00:00:00.000Z: narrow the query with publisher, from or to',
@@ -335,16 +324,22 @@ test('a piece of a table without statistics is read once', async () => {
   const site = await openEmbeddedSite()
   onTestFinished(() => site.close())
   const rows = 1_000
-  await site.database.execute(`
-    INSERT INTO messages (time, channel, subtopic, publisher, protocol, name, value, position, index)
-    SELECT timestamptz '2026-10-20Z' + n * interval '1 second', '${channel}', '', 'p', 'http', 'n' || n, n, n, 0 FROM generate_series(1, ${rows}) AS n`)
+  await insertRecords(
+    site.database,
+    columns,
+    `SELECT timestamptz '2026-10-20Z' + n * interval '1 second', '${channel}', '', 'p', 'http', 'n' || n, n, n, 0 FROM generate_series(1, ${rows}) AS n`,
+  )
+  const query = pageQuery({ channel })
+  const place = await placeOf(site.database, query)
   for (const { sql, values } of [
-    selectPieceSeries(pageQuery({ channel }), undefined),
-    selectPieceBuckets(aggregateQuery({ channel, aggregation: 'first' }), rows),
-    selectPieceBuckets(aggregateQuery({ channel, aggregation: 'avg' }), rows),
-    selectPieceEnd(pageQuery({ channel }), 'desc', undefined, { rows, bytes: Number.MAX_SAFE_INTEGER }),
+    selectPieceSeries(query, place),
+    selectPieceBuckets(aggregateQuery({ channel, aggregation: 'first' }), place, rows),
+    selectPieceBuckets(aggregateQuery({ channel, aggregation: 'avg' }), place, rows),
+    selectPieceEnd(query, 'desc', place, { rows, bytes: Number.MAX_SAFE_INTEGER }),
   ]) {
-    expect(await lookedAt(site, sql, values)).toBe(rows)
+    expect(await lookedAt(site.database, sql, values, isOfRecords)).toBe(rows)
+    // In addition, each series is looked up once.
+    expect(await lookedAt(site.database, sql, values)).toBeLessThanOrEqual(2 * rows)
   }
 })
 
@@ -364,16 +359,16 @@ test('the size of pieces follows from the time that the database works, not from
     sizes.push(Number(values.at(-2)))
     return (sizes.length === 5 ? [] : [{ time: 0n }]) as SqlRow[] as Columns[]
   }
-  await embeddedQueries(run).count(pageQuery({ channel }), undefined, 1e9, signal)
+  await embeddedQueries(run).count(pageQuery({ channel }), { channel: 1, series: undefined }, 1e9, signal)
   expect(sizes).toEqual([1_000, 2_000, 4_000, 8_000, 10_000])
 })
 
 test("a query that waits for another's piece ends at once when it is aborted", async () => {
   const held = Promise.withResolvers<never[]>()
   const queries = embeddedQueries(() => held.promise)
-  const long = queries.count(pageQuery({ channel }), undefined, 1e9, signal)
+  const long = queries.count(pageQuery({ channel }), { channel: 1, series: undefined }, 1e9, signal)
   const going = new AbortController()
-  const waiting = queries.count(pageQuery({ channel }), undefined, 1e9, going.signal)
+  const waiting = queries.count(pageQuery({ channel }), { channel: 1, series: undefined }, 1e9, going.signal)
   going.abort(new Error('gone'))
   await expect(waiting).rejects.toThrow('gone')
   held.reject(new Error('held'))

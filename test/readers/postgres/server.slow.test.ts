@@ -8,6 +8,7 @@ import { RecordBatch } from '../../../transformers/record-batch.ts'
 import { pageQuery, readerConformance } from '../../conformance/reader/index.ts'
 import { describeWithOwnPostgres } from '../../servers/postgres.ts'
 import { openSite, type PostgresSite } from './site.ts'
+import { insertRecords } from './stored-rows.ts'
 
 const signal = new AbortController().signal
 
@@ -26,10 +27,10 @@ describeWithOwnPostgres('on a server', postgres => {
 
   test('a statement whose caller goes away ends on the server', async () => {
     const site = await openServerSite()
-    await site.database.execute(`INSERT INTO messages (time, channel, subtopic, publisher, protocol, name, value, position, index)
-      SELECT now(), 'c', '', 'p', 'http', 'n', n, n, 0 FROM generate_series(1, 300000) AS n`)
+    const columns = 'time, channel, subtopic, publisher, protocol, name, value, position, index'
+    await insertRecords(site.database, columns, `SELECT now(), 'c', '', 'p', 'http', 'n', n, n, 0 FROM generate_series(1, 300000) AS n`)
     const going = new AbortController()
-    const slow = `SELECT count(*) FROM messages AS one, messages AS other WHERE one.value < other.value`
+    const slow = `SELECT count(*) FROM sluice.records AS one, sluice.records AS other WHERE one.value < other.value`
     const asked = site.database.query(slow, [], { signal: going.signal })
     const running = async (): Promise<number> =>
       Number(

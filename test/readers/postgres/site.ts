@@ -14,16 +14,19 @@ export interface PostgresSite extends ReaderSite {
 
 const signal = new AbortController().signal
 
+/** Of the reader, and of the writer. */
+type Parts = Partial<PostgresReaderParts> & { readonly seriesPerChannelMax?: number }
+
 /** @param closed what remains to be done when the database is closed */
 export async function openSite(
   database: Database,
   closed: () => Promise<unknown>,
-  parts: Partial<PostgresReaderParts> = {},
+  { seriesPerChannelMax = 100_000, ...parts }: Parts = {},
 ): Promise<PostgresSite> {
   const sink = await withNumbers(
     openSink({
       database,
-      options: { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0, seriesPerChannelMax: 100_000 },
+      options: { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0, seriesPerChannelMax },
       logs: [{ logName: 'messages', logId: 'log-1', writer: 'relational' }],
     }),
   )
@@ -50,6 +53,6 @@ export async function openSite(
   }
 }
 
-export async function openEmbeddedSite(parts?: Partial<PostgresReaderParts>): Promise<PostgresSite> {
+export async function openEmbeddedSite(parts?: Parts): Promise<PostgresSite> {
   return await openSite(await openFreshEmbedded(), async () => undefined, parts)
 }

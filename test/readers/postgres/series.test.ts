@@ -1,0 +1,154 @@
+// The same answers however records are stored: with the number of a series, in the rest of their thing, or some so and some so. A publisher, subtopic
+// and name here is in several series, since its records have several protocols and units.
+
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Database } from '../../../database/database.ts'
+import { openPostgresReader } from '../../../readers/postgres/reader.ts'
+import { type Aggregation, type Filter, keyOf, type Reader, type SenmlRow, senmlFormat } from '../../../readers/reader.ts'
+import { logPartition } from '../../../transformers/log-partition.ts'
+import { RecordBatch, ValueKind } from '../../../transformers/record-batch.ts'
+import { aggregateQuery, formatsQuery, pageQuery } from '../../conformance/reader/index.ts'
+import type { StoredRow } from '../../conformance/reader/oracle.ts'
+import { openOracleReader } from '../oracle-reader.ts'
+import { openEmbeddedSite, type PostgresSite } from './site.ts'
+
+const { signal } = new AbortController()
+const channel = 'c'
+const startUs = Date.UTC(2026, 9, 31, 20) * 1000
+const stepUs = 600_000_001
+
+/** Few groups at few times, so that many rows have the same time; sums of the values are exact. */
+const rows: readonly StoredRow[] = Array.from({ length: 160 }, (_, offset) => {
+  const nth = (offset * 7919) % 160
+  const row: SenmlRow = {
+    kind: 'senml',
+    channel: nth % 40 === 39 ? 'other' : channel,
+    subtopic: ['', 'a', 'a.b'][nth % 3]!,
+    publisher: ['p', 'q'][nth % 2]!,
+    protocol: ['http', 'mqtt', 'coap'][Math.floor(nth / 5) % 3]!,
+    position: (1n << 56n) | BigInt(offset),
+    index: 0,
+    name: ['n', 'm', 'ö'][Math.floor(nth / 7) % 3]!,
+    unit: [undefined, 'W', 'Cel'][Math.floor(nth / 11) % 3],
+    timeUs: startUs + (nth < 40 ? 0 : Math.floor(nth / 9)) * stepUs,
+    value: nth % 13 === 0 ? undefined : ((nth * 37) % 64) / 8 - 4,
+    stringValue: nth % 13 === 0 ? 'text' : undefined,
+    boolValue: undefined,
+    dataValue: undefined,
+    sum: undefined,
+    updateTime: undefined,
+  }
+  return { format: senmlFormat, row }
+})
+
+function batch(): RecordBatch {
+  const stored = new RecordBatch()
+  for (const [offset, { row }] of rows.entries()) {
+    const { name, unit, timeUs, value = Number.NaN, stringValue, subtopic, publisher, protocol } = row as SenmlRow
+    stored.beginMessage({ at: logPartition(0, 0), offset, channel: row.channel, subtopic, publisher, protocol })
+    const kind = stringValue === undefined ? ValueKind.number : ValueKind.string
+    stored.appendRecord(0, name, unit, timeUs, kind, value, stringValue, Number.NaN, Number.NaN)
+    stored.endMessage()
+  }
+  stored.cover(logPartition(0, 0), 0, rows.length)
+  return stored
+}
+
+const filters: readonly Partial<Filter>[] = [
+  {},
+  { publisher: 'p' },
+  { publisher: 'nobody' },
+  { publisher: 'q', name: 'n' },
+  { publisher: 'q', name: 'n', unit: 'W', subtopic: 'a', protocol: 'http' },
+  { name: 'ö' },
+  { name: 'nothing' },
+  { unit: '' },
+  { unit: 'Cel', publisher: 'p' },
+  { subtopic: '' },
+  { subtopic: 'a.b', unit: '' },
+  { protocol: 'mqtt' },
+  { value: { comparator: 'lt', number: 0 }, publisher: 'p' },
+  { stringValue: 'text', name: 'm' },
+  { fromNs: BigInt(startUs) * 1000n, toNs: BigInt(startUs + 12 * stepUs) * 1000n, publisher: 'q' },
+  { fromNs: BigInt(startUs + stepUs) * 1000n, name: 'm' },
+]
+
+const after = keyOf(rows[70]!.row)
+const aggregations: readonly Aggregation[] = ['max', 'avg', 'count', 'first', 'last']
+
+const questions: readonly [what: string, ask: (reader: Reader, filter: Filter) => Promise<unknown>][] = [
+  ['a page', (reader, filter) => reader.read(pageQuery({ ...filter, limit: 17, offset: 3 }), signal)],
+  ['all rows, oldest first', (reader, filter) => reader.read(pageQuery({ ...filter, direction: 'asc', limit: 500 }), signal)],
+  ['the rows after another, newest first', (reader, filter) => reader.read(pageQuery({ ...filter, after, limit: 9 }), signal)],
+  [
+    'the rows after another, oldest first',
+    (reader, filter) => reader.read(pageQuery({ ...filter, after, direction: 'asc', limit: 9 }), signal),
+  ],
+  ['a count', (reader, filter) => reader.count(filter, 1e6, signal)],
+  ['a count that stops', (reader, filter) => reader.count(filter, 5, signal)],
+  ['the newest of each series', (reader, filter) => reader.latest(pageQuery({ ...filter, limit: 100 }), signal)],
+  [
+    'a page of the newest of each series, oldest first',
+    (reader, filter) => reader.latest(pageQuery({ ...filter, direction: 'asc', limit: 4, offset: 1 }), signal),
+  ],
+  ['the newest of each series after a row', (reader, filter) => reader.latest(pageQuery({ ...filter, after, limit: 4 }), signal)],
+  ...aggregations.map((aggregation): (typeof questions)[number] => [
+    `buckets: ${aggregation}`,
+    (reader, filter) => reader.aggregate(aggregateQuery({ ...filter, aggregation, intervalUs: 3_600_000_000, limit: 1000 }), signal),
+  ]),
+  [
+    'a page of buckets, newest first',
+    (reader, filter) =>
+      reader.aggregate(
+        aggregateQuery({ ...filter, aggregation: 'last', intervalUs: 3_600_000_000, direction: 'desc', limit: 5, offset: 2 }),
+        signal,
+      ),
+  ],
+]
+
+describe.each([
+  ['all in numbered series', 100_000],
+  ['all in the rests of their things', 0],
+  ['some in numbered series', 10],
+])('%s', (_stored, seriesPerChannelMax) => {
+  const oracle = openOracleReader(rows)
+  let site: PostgresSite
+  /** As a server and as an embedded database does it: with series one by one, and with the rows of the channel. */
+  let readers: readonly [who: string, Reader][]
+  beforeAll(async () => {
+    site = await openEmbeddedSite({ seriesPerChannelMax })
+    await site.store(batch())
+    const database: Database = { ...site.database, kind: 'server' }
+    readers = [
+      ['embedded', openPostgresReader({ database: site.database, pieceRowsMax: 50 })],
+      ['server', openPostgresReader({ database })],
+      ['embedded, of many series', openPostgresReader({ database: site.database, seriesMax: 0 })],
+      ['server, of many series', openPostgresReader({ database, seriesMax: 0 })],
+    ]
+  })
+  afterAll(() => site.close())
+
+  test.each(questions)('%s', async (_what, ask) => {
+    for (const some of filters) {
+      const filter = pageQuery({ ...some, channel })
+      const expected = await ask(oracle, filter)
+      for (const [who, reader] of readers) expect(await ask(reader, filter), `${who}: ${Object.keys(some).join(', ')}`).toEqual(expected)
+    }
+  })
+
+  test.each([1, 7, 50, 1000])('the subtopics among the newest %d rows', async rowsMax => {
+    for (const publisher of [undefined, 'p', 'nobody']) {
+      const query = formatsQuery({ channel, publisher, rowsMax })
+      // Of rows with the same time the store chooses which are examined.
+      const expected = await oracle.formats(query, signal)
+      for (const [who, reader] of readers) {
+        const found = await reader.formats(query, signal)
+        expect([who, found.map(({ format, hasMore }) => [format, hasMore])]).toEqual([
+          who,
+          expected.map(({ format, hasMore }) => [format, hasMore]),
+        ])
+        if (rowsMax === 1000) expect([who, found]).toEqual([who, expected])
+      }
+    }
+  })
+})
