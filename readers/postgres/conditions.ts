@@ -91,8 +91,8 @@ export function sourceOf(place: Place): Source {
 /**
  * What follows FROM: the rows `m` that meet all conditions.
  *
- * @param newest only so many rows of each series are needed, the first ones in this direction: `most` is an expression. Those with the same time as the
- * last one come in addition, so that the index gives the order, whose key is only the time
+ * @param newest only so many rows of each series are needed, the first ones in this direction: `most` is an expression. Each series is then read along
+ * its index, and no further. Those with the same time as the last one come in addition, so that the index gives the order, whose key is only the time
  */
 export function rowsWhere(
   place: Place,
@@ -102,10 +102,13 @@ export function rowsWhere(
 ): string {
   const { table } = sourceOf(place)
   if (isOfDocuments(place) || place.series === undefined) return `${table} AS m WHERE ${conditions.join(' AND ')}`
-  // With OFFSET or FETCH, so that the rows of each series are read along its index.
-  const end = newest === undefined ? 'OFFSET 0' : `ORDER BY m.time ${newest.direction} FETCH FIRST (${newest.most}) ROWS WITH TIES`
-  return `unnest(${statement.value(place.series)}::integer[]) AS known (series)
-    CROSS JOIN LATERAL (SELECT m.* FROM ${table} AS m WHERE ${['m.series = known.series', ...conditions].join(' AND ')} ${end}) AS m`
+  const series = `${statement.value(place.series)}::integer[]`
+  // Together, so that the statement is planned for these series: it may be better to read all of a short time once than each series in it.
+  if (newest === undefined) return `${table} AS m WHERE ${[`m.series = ANY (${series})`, ...conditions].join(' AND ')}`
+  return `unnest(${series}) AS known (series) CROSS JOIN LATERAL (
+      SELECT m.* FROM ${table} AS m WHERE ${['m.series = known.series', ...conditions].join(' AND ')}
+      ORDER BY m.time ${newest.direction} FETCH FIRST (${newest.most}) ROWS WITH TIES
+    ) AS m`
 }
 
 const comparators: Readonly<Record<Comparator, string>> = { eq: '=', lt: '<', le: '<=', gt: '>', ge: '>=' }
