@@ -40,7 +40,9 @@ function writerTableRights(table: string): string {
 
 /** As readers/postgres/README.md lists them. */
 function readerTableRights(table: string): string {
-  return table === 'messages' ? 'SELECT ON public.messages' : 'SELECT ON ALL TABLES IN SCHEMA sluice, formats'
+  return ownTables.has(table)
+    ? 'SELECT ON sluice.channels, sluice.series, sluice.records, sluice.formats'
+    : 'SELECT ON ALL TABLES IN SCHEMA formats'
 }
 
 /** Replaces permanent errors of the server with a SystemicError that says what to do; rethrows any other error. */

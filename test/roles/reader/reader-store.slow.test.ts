@@ -8,6 +8,7 @@ import { logPartition } from '../../../transformers/log-partition.ts'
 import { RecordBatch } from '../../../transformers/record-batch.ts'
 import { inDepth } from '../../depth.ts'
 import { openSite } from '../../readers/postgres/site.ts'
+import { insertRecords } from '../../readers/postgres/stored-rows.ts'
 import { extractBlocks } from '../../readme/blocks.ts'
 import { describeWithOwnPostgres } from '../../servers/postgres.ts'
 import { openProxy } from '../../servers/process/proxy.ts'
@@ -59,7 +60,7 @@ async function underWay({ store }: ReadSite): Promise<number> {
 }
 
 /** For SenML. */
-const holdMessages = (database: Database): Promise<() => Promise<void>> => hold(database, 'public.messages')
+const holdMessages = (database: Database): Promise<() => Promise<void>> => hold(database, 'sluice.records')
 
 describeWithOwnPostgres('a reader and its store', postgres => {
   test('while the store is away it listens, is alive and not ready, and answers 503; then it works', async () => {
@@ -146,7 +147,7 @@ describeWithOwnPostgres('a reader and its store', postgres => {
       [
         urlOf(url => (url.username = 'without_rights')),
         '42501',
-        /permission denied for table messages\): grant .* store\.url \(SVC_RELATIONAL_URL\): GRANT SELECT ON public\.messages TO "without_rights"/,
+        /permission denied for schema sluice\): grant .* store\.url \(SVC_RELATIONAL_URL\): GRANT USAGE ON SCHEMA sluice TO "without_rights"/,
       ],
     ]
     for (const [url, code, reason] of refusals) {
@@ -242,8 +243,12 @@ describeWithOwnPostgres('a reader and its store', postgres => {
       const at = await openReadSite(postgres)
       const { channel, thing, device } = at.site
       // More than the buffers on the way hold.
-      await at.store.database.execute(`INSERT INTO messages (time, channel, subtopic, publisher, protocol, name, value, position, index)
-      SELECT timestamptz '2026-10-01' + n * interval '1 second', '${channel}', '', '${thing}', 'http', 'n', n, n, 0 FROM generate_series(1, 200000) AS n`)
+      await insertRecords(
+        at.store.database,
+        'time, channel, subtopic, publisher, protocol, name, value, position, index',
+        `SELECT timestamptz '2026-10-01' + n * interval '1 second', '${channel}', '', '${thing}', 'http', 'n', n, n, 0
+         FROM generate_series(1, 200000) AS n`,
+      )
       const reader = await startReader(at.api.internalUrl, at.storeUrl, promptStop)
       const whole = await fetch(`${reader.url}/channels/${channel}/messages?limit=all`, { headers: { authorization: device } })
       expect(whole.status).toBe(200)
