@@ -106,17 +106,22 @@ const questions: readonly [what: string, ask: (reader: Reader, filter: Filter) =
   ],
 ]
 
+/** As in docs/stores/postgres.md. */
+const indexOfRanges =
+  'DROP INDEX sluice.records_series_time; CREATE INDEX records_series_time ON sluice.records USING brin (series) WITH (pages_per_range = 8)'
+
 describe.each([
-  ['all in numbered series', 100_000],
-  ['all in the rests of their things', 0],
-  ['some in numbered series', 10],
-])('%s', (_stored, seriesPerChannelMax) => {
+  ['all in numbered series', 100_000, undefined],
+  ['all in the rests of their things', 0, undefined],
+  ['some in numbered series, whose index has ranges of pages', 10, indexOfRanges],
+])('%s', (_stored, seriesPerChannelMax, change) => {
   const oracle = openOracleReader(rows)
   let site: PostgresSite
   /** As a server and as an embedded database does it: with series one by one, and with the rows of the channel. */
   let readers: readonly [who: string, Reader][]
   beforeAll(async () => {
     site = await openEmbeddedSite({ seriesPerChannelMax })
+    if (change !== undefined) await site.database.execute(change)
     await site.store(batch())
     const database: Database = { ...site.database, kind: 'server' }
     readers = [
