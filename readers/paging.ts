@@ -275,13 +275,7 @@ export interface Counting {
  * `exact` counts to the end or throws. Otherwise it counts up to `countMax` and for at most a second; if that takes longer or
  * costs too much, the result is a lower bound of 0, which the rows of the page raise.
  */
-function startCounting(
-  reader: Pick<Reader, 'count'>,
-  filter: Filter,
-  mode: CountMode,
-  countMax: number,
-  signal: AbortSignal,
-): Counting {
+function startCounting(reader: Pick<Reader, 'count'>, filter: Filter, mode: CountMode, countMax: number, signal: AbortSignal): Counting {
   const controller = new AbortController()
   const stop = (): void => controller.abort(signal.reason)
 

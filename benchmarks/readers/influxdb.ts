@@ -47,10 +47,10 @@ async function store(): Promise<void> {
   for (let from = 0; from < rows; from += 5_000) {
     const batch = new RecordBatch()
     for (let nth = from; nth < Math.min(rows, from + 5_000); nth++) {
-      for (const [place, of] of [channel, `other-${nth % 1000}`].entries()) {
+      for (const [scope, of] of [channel, `other-${nth % 1000}`].entries()) {
         const thing = (nth * 7919) % 500
         const publisher = nth % 40_000 === 0 ? 'rare' : `7d5a2c1e-0000-4000-8000-${String(thing).padStart(12, '0')}`
-        const offset = 2 * nth + place
+        const offset = 2 * nth + scope
         batch.beginMessage({ at: logPartition(0, 0), offset, channel: of, subtopic: 'floor.3.room', publisher, protocol: 'http' })
         const name = `urn:dev:mac:0024befffe804ff1:${nth % 2 === 0 ? 'temperature' : 'humidity'}`
         batch.appendRecord(0, name, 'Cel', endUs - (rows - nth) * stepUs, ValueKind.number, 20 + (nth % 97) / 10, undefined, NaN, NaN)

@@ -93,9 +93,9 @@ const real = process.env['MONGODB_URL']
 const server = real === undefined ? await startMongo() : undefined
 const url = new URL(real ?? server!.url)
 url.pathname = '/sluice_reader_benchmark'
-const place = { url: url.href, connectTimeoutMs: 5_000 }
+const scope = { url: url.href, connectTimeoutMs: 5_000 }
 const writing = { formatsMax: 1000, formatsPerChannelMax: 32, writeConcern: 'majority', journal: true, writesInFlight: 4, retentionDays: 0 }
-const sinkOptions = { ...place, ...writing, requestTimeoutMs: 60_000 }
+const sinkOptions = { ...scope, ...writing, requestTimeoutMs: 60_000 }
 const written = await openConnection(sinkOptions, 'benchmark')
 await written.connect()
 await written.database.dropDatabase()
@@ -107,7 +107,7 @@ for (let from = 0; from < rows; from += batchRows) {
   await sink.write(sink.encode(batchOf(from, Math.min(rows, from + batchRows))), unexpected, signal)
 }
 
-const readerOptions = { ...place, queryTimeoutMs: 60_000, connectionsMax: 4 }
+const readerOptions = { ...scope, queryTimeoutMs: 60_000, connectionsMax: 4 }
 const connection = await openConnection(readerOptions, 'benchmark')
 await connection.connect()
 const reader = openMongodbReader({ connection, options: readerOptions })

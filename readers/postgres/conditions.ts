@@ -3,30 +3,30 @@
 // Each value is a parameter. The text of a statement depends only on which filters are set, whether a unit is empty, and whether a payload's number
 // is beyond int64.
 
+import type { SqlValue } from '../../database/database.ts'
 import { publisherKey } from '../../sinks/postgres/schema.ts'
 import { doubleOf, int64Max, int64Min, int64Of } from '../../transformers/json/canonical.ts'
 import { unitsDown, unitsUp } from '../../transformers/time-units.ts'
 import type { Comparator, Direction, Filter, PayloadFilter, RowKey } from '../reader.ts'
-import type { StatementText } from './statement.ts'
 
 /** Where a statement looks for the rows of a filter. */
-export type Place = RecordPlace | DocumentPlace
+export type Scope = RecordScope | DocumentScope
 
 /** SenML records, by the numbers that the store gave the channel and its series. */
-export interface RecordPlace {
+export interface RecordScope {
   readonly channel: number
   /** The series whose rows may match the filter, which are then read one by one; undefined: the rows of the channel are read. */
   readonly series: readonly number[] | undefined
 }
 
 /** The documents of a format. */
-export interface DocumentPlace {
+export interface DocumentScope {
   /** In the schema `formats`. */
   readonly table: string
 }
 
-export function isOfDocuments(place: Place): place is DocumentPlace {
-  return 'table' in place
+export function isOfDocuments(scope: Scope): scope is DocumentScope {
+  return 'table' in scope
 }
 
 /** A table with rows, and how they are ordered in time. */
@@ -84,8 +84,8 @@ function documents(table: string): Source {
   }
 }
 
-export function sourceOf(place: Place): Source {
-  return isOfDocuments(place) ? documents(place.table) : records
+export function sourceOf(scope: Scope): Source {
+  return isOfDocuments(scope) ? documents(scope.table) : records
 }
 
 /**
@@ -95,14 +95,14 @@ export function sourceOf(place: Place): Source {
  * its index, and no further. Those with the same time as the last one come in addition, so that the index gives the order, whose key is only the time
  */
 export function rowsWhere(
-  place: Place,
+  scope: Scope,
   conditions: readonly string[],
   statement: StatementText,
   newest?: { readonly direction: Direction; readonly most: string },
 ): string {
-  const { table } = sourceOf(place)
-  if (isOfDocuments(place) || place.series === undefined) return `${table} AS m WHERE ${conditions.join(' AND ')}`
-  const series = `${statement.value(place.series)}::integer[]`
+  const { table } = sourceOf(scope)
+  if (isOfDocuments(scope) || scope.series === undefined) return `${table} AS m WHERE ${conditions.join(' AND ')}`
+  const series = `${statement.value(scope.series)}::integer[]`
   // Together, so that the statement is planned for these series: it may be better to read all of a short time once than each series in it.
   if (newest === undefined) return `${table} AS m WHERE ${[`m.series = ANY (${series})`, ...conditions].join(' AND ')}`
   return `unnest(${series}) AS known (series) CROSS JOIN LATERAL (
@@ -114,10 +114,10 @@ export function rowsWhere(
 const comparators: Readonly<Record<Comparator, string>> = { eq: '=', lt: '<', le: '<=', gt: '>', ge: '>=' }
 
 /** For `rowsWhere`. */
-export function conditionsOf(filter: Filter, place: Place, statement: StatementText): string[] {
+export function conditionsOf(filter: Filter, scope: Scope, statement: StatementText): string[] {
   const { fromNs, toNs, value, boolValue, stringValue, dataValue, payload } = filter
-  const source = sourceOf(place)
-  const conditions = isOfDocuments(place) ? originConditions(filter, statement) : recordConditions(filter, place, statement)
+  const source = sourceOf(scope)
+  const conditions = isOfDocuments(scope) ? originConditions(filter, statement) : recordConditions(filter, scope, statement)
   if (fromNs !== undefined) conditions.push(`m.${source.time} >= ${timestamp(fromNs, source, statement)}`)
   if (toNs !== undefined) conditions.push(`m.${source.time} < ${timestamp(toNs, source, statement)}`)
   if (value !== undefined) conditions.push(`m.value ${comparators[value.comparator]} ${statement.value(value.number)}::float8`)
@@ -146,14 +146,14 @@ function originConditions({ channel, publisher, subtopic, protocol }: Filter, st
 }
 
 /** Of records: on the row, and unless the series were chosen before, on its series. A row of a rest has the texts itself, and its series has none. */
-function recordConditions(filter: Filter, { channel, series }: RecordPlace, statement: StatementText): string[] {
+function recordConditions(filter: Filter, { channel, series }: RecordScope, statement: StatementText): string[] {
   const conditions: string[] = []
   if (series === undefined) {
     conditions.push(`m.channel = ${statement.value(channel)}::integer`)
-    const ofSeries = seriesConditions(filter, statement)
+    const bySeries = seriesConditions(filter, statement)
     // With OFFSET, so that it is looked up for each row, in the order of the rows.
-    if (ofSeries.length > 0) {
-      conditions.push(`EXISTS (SELECT FROM sluice.series AS s WHERE s.id = m.series AND ${ofSeries.join(' AND ')} OFFSET 0)`)
+    if (bySeries.length > 0) {
+      conditions.push(`EXISTS (SELECT FROM sluice.series AS s WHERE s.id = m.series AND ${bySeries.join(' AND ')} OFFSET 0)`)
     }
   }
   const texts = textConditions('m', filter, statement)
@@ -262,4 +262,29 @@ function roundedTo(double: bigint): readonly [least: bigint, greatest: bigint] {
   const halfDown = double === 1n << exponent ? halfUp / 2n : halfUp
   const odd = (double >> (exponent - 52n)) & 1n
   return [double - halfDown + odd, double + halfUp - odd]
+}
+
+/** SQL and the values of its parameters. */
+export interface Statement {
+  readonly sql: string
+  readonly values: readonly SqlValue[]
+}
+
+/** Collects the values of a statement while its text is built. */
+export interface StatementText {
+  /** Adds a value and returns its placeholder: `$3`. */
+  value(value: SqlValue): string
+  finish(sql: string): Statement
+}
+
+/** A statement without values so far. */
+export function openStatement(): StatementText {
+  const values: SqlValue[] = []
+  return {
+    value(value) {
+      values.push(value)
+      return `$${values.length}`
+    },
+    finish: sql => ({ sql, values }),
+  }
 }

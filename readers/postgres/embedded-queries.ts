@@ -21,24 +21,23 @@ import {
   type Row,
   type RowKey,
 } from '../reader.ts'
-import { isOfDocuments, type Place, type RecordPlace, sourceOf } from './conditions.ts'
+import { isOfDocuments, type RecordScope, type Scope, type Statement, sourceOf } from './conditions.ts'
 import { type BucketColumns, type SeriesColumns, type SubtopicColumns, toBucket, toRows, toSeen } from './rows.ts'
 import { selectCount, selectPage, selectSubtopics } from './select.ts'
 import { selectExcess, selectPieceBuckets, selectPieceEnd, selectPieceSeries, selectRows } from './select-pieces.ts'
-import type { Statement } from './statement.ts'
 
 /** @param onTurn called when the statement begins, after those that waited before it */
 export type Run = <Columns extends SqlRow>(statement: Statement, signal: AbortSignal, onTurn?: () => void) => Promise<Columns[]>
 
-/** The queries of a reader, for a place that is known. */
+/** The queries of a reader, for a scope that is known. */
 export interface Queries {
-  read(query: PageQuery, place: Place, signal: AbortSignal): Promise<Row[]>
-  count(filter: Filter, place: Place, max: number, signal: AbortSignal): Promise<number>
-  latest(query: PageQuery, place: Place, signal: AbortSignal): Promise<Grouped<Row>>
+  read(query: PageQuery, scope: Scope, signal: AbortSignal): Promise<Row[]>
+  count(filter: Filter, scope: Scope, max: number, signal: AbortSignal): Promise<number>
+  latest(query: PageQuery, scope: Scope, signal: AbortSignal): Promise<Grouped<Row>>
   /** @throws DatabaseError 22003 for a sum beyond the range of a double */
-  aggregate(query: AggregateQuery, place: RecordPlace, signal: AbortSignal): Promise<Grouped<Bucket>>
+  aggregate(query: AggregateQuery, scope: RecordScope, signal: AbortSignal): Promise<Grouped<Bucket>>
   /** What the newest rows are of. */
-  subtopics(filter: Filter, place: Place, limits: SubtopicLimits, signal: AbortSignal): Promise<Seen>
+  subtopics(filter: Filter, scope: Scope, limits: SubtopicLimits, signal: AbortSignal): Promise<Seen>
 }
 
 /** As of a query for formats. */
@@ -93,28 +92,28 @@ export function embeddedQueries(run: Run, rowsMax = Number.POSITIVE_INFINITY): Q
   async function walk(
     filter: Filter,
     direction: Direction,
-    place: Place,
+    scope: Scope,
     signal: AbortSignal,
     work: (piece: Filter) => Promise<boolean>,
     boundsTimestamps = false,
   ): Promise<void> {
-    const { unitNs } = sourceOf(place)
+    const { unitNs } = sourceOf(scope)
     const size = filter.payload.length > 0 ? payloadChunks : recordChunks
     let left = filter
     let rows = Math.min(size.first, rowsMax)
     for (let isMore = true; isMore; ) {
       const piece = async (): Promise<boolean> => {
         workedMs = 0
-        const [end] = await runPiece<{ time: bigint }>(selectPieceEnd(left, direction, place, { rows, bytes: pieceBytesMax }), signal)
+        const [end] = await runPiece<{ time: bigint }>(selectPieceEnd(left, direction, scope, { rows, bytes: pieceBytesMax }), signal)
         if (end === undefined) {
           await work(left)
           return false
         }
         // Rows with the same time are in one piece, so that the next one begins after a time.
         const endNs = end.time * unitNs
-        if (boundsTimestamps && !isOfDocuments(place)) {
+        if (boundsTimestamps && !isOfDocuments(scope)) {
           const timestamp = { ...left, fromNs: endNs, toNs: endNs + unitNs }
-          const [excess] = await runPiece(selectExcess(timestamp, place, timestampMax), signal)
+          const [excess] = await runPiece(selectExcess(timestamp, scope, timestampMax), signal)
           if (excess !== undefined) throw tooMuchAtOnce(endNs)
         }
         const wantsMore = await work(direction === 'desc' ? { ...left, fromNs: endNs } : { ...left, toNs: endNs + unitNs })
@@ -133,18 +132,18 @@ export function embeddedQueries(run: Run, rowsMax = Number.POSITIVE_INFINITY): Q
   }
 
   return {
-    async read(query, place, signal) {
+    async read(query, scope, signal) {
       const { direction, after } = query
       const readPart = async (ask: Run, part: PageQuery): Promise<Row[]> =>
-        toRows(await ask(selectPage(part, place), signal), place, query.channel)
-      const isShort = query.limit <= pageRowsMax.given && readAtMost(query, place) <= Math.min(pageRowsMax.all, rowsMax)
-      if (isShort && !isFilteredIn(place, query)) return await readPart(run, query)
+        toRows(await ask(selectPage(part, scope), signal), scope, query.channel)
+      const isShort = query.limit <= pageRowsMax.given && readAtMost(query, scope) <= Math.min(pageRowsMax.all, rowsMax)
+      if (isShort && !isFilteredIn(scope, query)) return await readPart(run, query)
       const rows: Row[] = []
       let { offset } = query
-      await walk(after === undefined ? query : notBefore(query, after, place), direction, place, signal, async piece => {
+      await walk(after === undefined ? query : notBefore(query, after, scope), direction, scope, signal, async piece => {
         const pieceQuery = { ...query, fromNs: piece.fromNs, toNs: piece.toNs }
         if (offset > 0) {
-          const [counted] = await runPiece<{ total: bigint }>(selectCount(pieceQuery, place, offset), signal)
+          const [counted] = await runPiece<{ total: bigint }>(selectCount(pieceQuery, scope, offset), signal)
           const passed = Number(counted!.total)
           if (passed <= offset) {
             offset -= passed
@@ -158,54 +157,54 @@ export function embeddedQueries(run: Run, rowsMax = Number.POSITIVE_INFINITY): Q
       return rows
     },
 
-    async count(filter, place, max, signal) {
+    async count(filter, scope, max, signal) {
       const countUpTo = async (ask: Run, one: Filter, most: number): Promise<number> =>
-        Number((await ask<{ total: bigint }>(selectCount(one, place, most), signal))[0]!.total)
-      if (!isFilteredIn(place, filter) && max <= Math.min(recordChunks.most, rowsMax)) return await countUpTo(run, filter, max)
+        Number((await ask<{ total: bigint }>(selectCount(one, scope, most), signal))[0]!.total)
+      if (!isFilteredIn(scope, filter) && max <= Math.min(recordChunks.most, rowsMax)) return await countUpTo(run, filter, max)
       let total = 0
-      await walk(filter, 'desc', place, signal, async piece => {
+      await walk(filter, 'desc', scope, signal, async piece => {
         total += await countUpTo(runPiece, piece, max - total)
         return total <= max
       })
       return total
     },
 
-    async latest(query, place, signal) {
+    async latest(query, scope, signal) {
       const { direction } = query
-      const series = mergeSeries(query, sourceOf(place).unitNs)
+      const series = mergeSeries(query, sourceOf(scope).unitNs)
       const add = async (piece: Filter): Promise<boolean> => {
-        series.add(await found<SeriesColumns>(selectPieceSeries(piece, place), signal))
+        series.add(await found<SeriesColumns>(selectPieceSeries(piece, scope), signal))
         return true
       }
-      await walk(query, 'desc', place, signal, add, true)
+      await walk(query, 'desc', scope, signal, add, true)
       const keys = series.page()
       const rows: Row[] = []
       const atOnce = Math.min(lookedUpMax, rowsMax)
       for (let at = 0; at < keys.length; at += atOnce) {
-        const statement = selectRows(query, direction, place, keys.slice(at, at + atOnce))
-        rows.push(...toRows(await inTurn(() => run(statement, signal), { signal }), place, query.channel))
+        const statement = selectRows(query, direction, scope, keys.slice(at, at + atOnce))
+        rows.push(...toRows(await inTurn(() => run(statement, signal), { signal }), scope, query.channel))
       }
       return { groups: rows, total: series.total() }
     },
 
-    async aggregate(query, place, signal) {
+    async aggregate(query, scope, signal) {
       const buckets = mergeBuckets(query)
       const add = async ({ fromNs, toNs }: Filter): Promise<boolean> => {
         const pieceQuery: AggregateQuery = { ...query, fromNs, toNs }
-        buckets.add(await found<BucketColumns>(selectPieceBuckets(pieceQuery, place, groupsMax), signal))
+        buckets.add(await found<BucketColumns>(selectPieceBuckets(pieceQuery, scope, groupsMax), signal))
         return true
       }
-      await walk(query, query.direction, place, signal, add, true)
+      await walk(query, query.direction, scope, signal, add, true)
       return buckets.page()
     },
 
-    async subtopics(filter, place, { rowsMax: most, subtopicsMax }, signal) {
+    async subtopics(filter, scope, { rowsMax: most, subtopicsMax }, signal) {
       const look = async (ask: Run, one: Filter, rows: number): Promise<SubtopicColumns[]> =>
-        ask<SubtopicColumns>(selectSubtopics(one, place, { rowsMax: rows, subtopicsMax }), signal)
-      if (!isFilteredIn(place, filter) && seriesOf(place) === 1) return toSeen(await look(run, filter, most), most)
+        ask<SubtopicColumns>(selectSubtopics(one, scope, { rowsMax: rows, subtopicsMax }), signal)
+      if (!isFilteredIn(scope, filter) && seriesOf(scope) === 1) return toSeen(await look(run, filter, most), most)
       const newest: SubtopicColumns[] = []
       let left = most
-      await walk(filter, 'desc', place, signal, async piece => {
+      await walk(filter, 'desc', scope, signal, async piece => {
         const seen = await look(runPiece, piece, left)
         newest.push(...seen)
         left -= Number(seen[0]?.rows ?? 0)
@@ -218,19 +217,19 @@ export function embeddedQueries(run: Run, rowsMax = Number.POSITIVE_INFINITY): Q
   }
 }
 
-/** How many series of a place are read one by one; 1 if they are read together. */
-function seriesOf(place: Place): number {
-  return isOfDocuments(place) ? 1 : (place.series?.length ?? 1)
+/** How many series of a scope are read one by one; 1 if they are read together. */
+function seriesOf(scope: Scope): number {
+  return isOfDocuments(scope) ? 1 : (scope.series?.length ?? 1)
 }
 
 /** How many rows a page reads, if each of them is on it or skipped. */
-function readAtMost({ offset, limit }: PageQuery, place: Place): number {
-  return (offset + limit) * seriesOf(place)
+function readAtMost({ offset, limit }: PageQuery, scope: Scope): number {
+  return (offset + limit) * seriesOf(scope)
 }
 
 /** True if rows are read that the filter may leave out: of records also those of other publishers. */
-function isFilteredIn(place: Place, filter: Filter): boolean {
-  return isFiltered(filter) || (!isOfDocuments(place) && place.series === undefined && filter.publisher !== undefined)
+function isFilteredIn(scope: Scope, filter: Filter): boolean {
+  return isFiltered(filter) || (!isOfDocuments(scope) && scope.series === undefined && filter.publisher !== undefined)
 }
 
 function tooMuchAtOnce(timeNs: bigint): QueryTooLargeError {
@@ -242,9 +241,9 @@ function tooMuchAtOnce(timeNs: bigint): QueryTooLargeError {
 }
 
 /** The filter of a query, without times before that of a key. */
-function notBefore(query: PageQuery, { timeNs }: RowKey, place: Place): Filter {
+function notBefore(query: PageQuery, { timeNs }: RowKey, scope: Scope): Filter {
   const { direction, fromNs, toNs } = query
-  const endNs = timeNs + sourceOf(place).unitNs
+  const endNs = timeNs + sourceOf(scope).unitNs
   if (direction === 'desc') return { ...query, toNs: toNs === undefined || endNs < toNs ? endNs : toNs }
   return { ...query, fromNs: fromNs === undefined || timeNs > fromNs ? timeNs : fromNs }
 }

@@ -17,7 +17,7 @@ import {
   senmlFormat,
 } from '../reader.ts'
 import { tookTooLong, withinTimeLimit } from '../time-limit.ts'
-import type { Place, RecordPlace } from './conditions.ts'
+import type { RecordScope, Scope } from './conditions.ts'
 import { embeddedQueries, type Queries, type Run } from './embedded-queries.ts'
 import { type BucketColumns, type FormatColumns, type NumberColumns, type SubtopicColumns, toBucket, toRows, toSeen } from './rows.ts'
 import { selectCount, selectFilled, selectNumbers, selectPage, selectSubtopics, selectTable, selectTables } from './select.ts'
@@ -70,7 +70,7 @@ export function openPostgresReader({ database, queryTimeoutMs = 30_000, pieceRow
   }
 
   /** Returns undefined if the channel or its series that the filter asks for have no records. */
-  async function placeOf(filter: Filter, signal: AbortSignal): Promise<RecordPlace | undefined> {
+  async function scopeOf(filter: Filter, signal: AbortSignal): Promise<RecordScope | undefined> {
     const onServer = filter.publisher === undefined ? seriesOneByOne.server : seriesOneByOne.serverOfPublisher
     const most = seriesMax ?? (isEmbedded ? seriesOneByOne.embedded : onServer)
     const [numbers] = await run<NumberColumns>(selectNumbers(filter, most + 1), signal)
@@ -94,15 +94,15 @@ export function openPostgresReader({ database, queryTimeoutMs = 30_000, pieceRow
     filter: Filter,
     signal: AbortSignal,
     nothing: Found,
-    work: (place: RecordPlace) => Promise<Found>,
+    work: (scope: RecordScope) => Promise<Found>,
   ): Promise<Found> =>
     guarded(signal, async () => {
-      const place = await placeOf(filter, signal)
-      return place === undefined ? nothing : await work(place)
+      const scope = await scopeOf(filter, signal)
+      return scope === undefined ? nothing : await work(scope)
     })
 
-  /** Returns what `work` finds in the filter's place, or `nothing` if there is none. */
-  function within<Found>(filter: Filter, signal: AbortSignal, nothing: Found, work: (place: Place) => Promise<Found>): Promise<Found> {
+  /** Returns what `work` finds in the filter's scope, or `nothing` if there is none. */
+  function within<Found>(filter: Filter, signal: AbortSignal, nothing: Found, work: (scope: Scope) => Promise<Found>): Promise<Found> {
     const { format } = filter
     if (format === senmlFormat) return withinRecords(filter, signal, nothing, work)
     return guarded(signal, async () => {
@@ -139,17 +139,17 @@ export function openPostgresReader({ database, queryTimeoutMs = 30_000, pieceRow
   }
 
   const reader: Reader = {
-    read: (query, signal) => within<readonly Row[]>(query, signal, [], place => asked(signal, limit => queries.read(query, place, limit))),
+    read: (query, signal) => within<readonly Row[]>(query, signal, [], scope => asked(signal, limit => queries.read(query, scope, limit))),
 
-    count: (filter, max, signal) => within(filter, signal, 0, place => asked(signal, limit => queries.count(filter, place, max, limit))),
+    count: (filter, max, signal) => within(filter, signal, 0, scope => asked(signal, limit => queries.count(filter, scope, max, limit))),
 
     latest: (query, signal) =>
-      within<Grouped<Row>>(query, signal, { groups: [], total: 0 }, place => asked(signal, limit => queries.latest(query, place, limit))),
+      within<Grouped<Row>>(query, signal, { groups: [], total: 0 }, scope => asked(signal, limit => queries.latest(query, scope, limit))),
 
     aggregate: (query, signal) =>
-      withinRecords<Grouped<Bucket>>(query, signal, { groups: [], total: 0 }, async place => {
+      withinRecords<Grouped<Bucket>>(query, signal, { groups: [], total: 0 }, async scope => {
         try {
-          return await asked(signal, limit => queries.aggregate(query, place, limit))
+          return await asked(signal, limit => queries.aggregate(query, scope, limit))
         } catch (error) {
           if (!(error instanceof DatabaseError) || error.sqlState !== outOfRange) throw error
         }
@@ -163,8 +163,8 @@ export function openPostgresReader({ database, queryTimeoutMs = 30_000, pieceRow
           const filled = await filledTables(query, limit)
           return await formatsOf(filled.keys(), query, async filter => {
             const table = filled.get(filter.format)
-            const place = table === undefined ? await placeOf(filter, limit) : { table }
-            return place === undefined ? { lastUs: new Map(), hasMore: false } : await queries.subtopics(filter, place, query, limit)
+            const scope = table === undefined ? await scopeOf(filter, limit) : { table }
+            return scope === undefined ? { lastUs: new Map(), hasMore: false } : await queries.subtopics(filter, scope, query, limit)
           })
         }),
       ),
@@ -186,27 +186,27 @@ export function openPostgresReader({ database, queryTimeoutMs = 30_000, pieceRow
 /** For a server, which runs many statements at once and ends those that take too long. */
 function serverQueries(run: Run): Queries {
   return {
-    read: async (query, place, signal) => toRows(await run(selectPage(query, place), signal), place, query.channel),
+    read: async (query, scope, signal) => toRows(await run(selectPage(query, scope), signal), scope, query.channel),
 
-    async count(filter, place, max, signal) {
-      const [counted] = await run<{ total: bigint }>(selectCount(filter, place, max), signal)
+    async count(filter, scope, max, signal) {
+      const [counted] = await run<{ total: bigint }>(selectCount(filter, scope, max), signal)
       return Number(counted!.total)
     },
 
-    async latest(query, place, signal) {
-      const found = await run<SqlRow & { total: bigint; position: bigint | null }>(selectLatest(query, place, groupsMax), signal)
+    async latest(query, scope, signal) {
+      const found = await run<SqlRow & { total: bigint; position: bigint | null }>(selectLatest(query, scope, groupsMax), signal)
       const newest = found.filter(({ position }) => position !== null)
-      return { groups: toRows(newest, place, query.channel), total: totalOf(found, 'series') }
+      return { groups: toRows(newest, scope, query.channel), total: totalOf(found, 'series') }
     },
 
-    async aggregate(query, place, signal) {
-      const found = await run<BucketColumns & { total: bigint }>(selectBuckets(query, place, groupsMax), signal)
+    async aggregate(query, scope, signal) {
+      const found = await run<BucketColumns & { total: bigint }>(selectBuckets(query, scope, groupsMax), signal)
       const groups = found.filter(({ time_us: timeUs }) => timeUs !== null).map(row => toBucket(row, query.channel, query.aggregation))
       return { groups, total: totalOf(found, 'buckets') }
     },
 
-    subtopics: async (filter, place, limits, signal) =>
-      toSeen(await run<SubtopicColumns>(selectSubtopics(filter, place, limits), signal), limits.rowsMax),
+    subtopics: async (filter, scope, limits, signal) =>
+      toSeen(await run<SubtopicColumns>(selectSubtopics(filter, scope, limits), signal), limits.rowsMax),
   }
 }
 

@@ -5,7 +5,7 @@ import type { Seen } from '../formats.ts'
 import { meanOf, type Sum, totalOf } from '../groups.ts'
 import type { Aggregation, Bucket, Row } from '../reader.ts'
 import { documentRowOf, senmlRowOf } from '../table-rows.ts'
-import { isOfDocuments, type Place } from './conditions.ts'
+import { isOfDocuments, type Scope } from './conditions.ts'
 
 /** From a server's rows or from a JSON text. */
 export interface BucketColumns extends SqlRow {
@@ -55,9 +55,9 @@ export interface SubtopicColumns extends SqlRow {
   last_us: bigint
 }
 
-/** Converts to the rows of a place. */
-export function toRows(found: readonly SqlRow[], place: Place, channel: string): Row[] {
-  return found.map(row => (isOfDocuments(place) ? documentRowOf(row, channel) : senmlRowOf(row, channel)))
+/** Converts to the rows of a scope. */
+export function toRows(found: readonly SqlRow[], scope: Scope, channel: string): Row[] {
+  return found.map(row => (isOfDocuments(scope) ? documentRowOf(row, channel) : senmlRowOf(row, channel)))
 }
 
 /** @param rowsMax how many rows were examined at most */

@@ -6,34 +6,36 @@ import type { AggregateQuery, Aggregation, PageQuery } from '../reader.ts'
 import {
   behind,
   conditionsOf,
-  type DocumentPlace,
+  type DocumentScope,
   isOfDocuments,
   keyset,
   microseconds,
+  openStatement,
   orderOf,
-  type Place,
-  type RecordPlace,
+  type RecordScope,
   rowsWhere,
+  type Scope,
+  type Statement,
+  type StatementText,
   seriesConditions,
   sourceOf,
   textOf,
   timestampOf,
   withTexts,
 } from './conditions.ts'
-import { openStatement, type Statement, type StatementText } from './statement.ts'
 
 /** A page of the newest rows of all series; `total` is the number of series. */
-export function selectLatest(query: PageQuery, place: Place, groupsMax: number): Statement {
-  return isOfDocuments(place) ? newestDocuments(query, place, groupsMax) : newestRecords(query, place, groupsMax)
+export function selectLatest(query: PageQuery, scope: Scope, groupsMax: number): Statement {
+  return isOfDocuments(scope) ? newestDocuments(query, scope, groupsMax) : newestRecords(query, scope, groupsMax)
 }
 
 /** The newest time of each series comes from one pass without a sort; the rows that the page may show are then looked up by it. */
-function newestDocuments(query: PageQuery, place: DocumentPlace, groupsMax: number): Statement {
+function newestDocuments(query: PageQuery, scope: DocumentScope, groupsMax: number): Statement {
   const { direction, limit, offset, after } = query
-  const source = sourceOf(place)
+  const source = sourceOf(scope)
   const { time } = source
   const statement = openStatement()
-  const conditions = conditionsOf(query, place, statement)
+  const conditions = conditionsOf(query, scope, statement)
   const series = ['publisher', 'subtopic']
   const keys = series.map(column => `m.${column}`).join(', ')
   const newest = `SELECT ${keys}, max(m.${time}) AS ${time} FROM ${source.table} AS m WHERE ${conditions.join(' AND ')} GROUP BY ${keys}
@@ -62,10 +64,10 @@ function newestDocuments(query: PageQuery, place: DocumentPlace, groupsMax: numb
  * Looks at the newest row of each series that may match, and at all rows of the rests. A publisher, subtopic and name may be in several series, and in
  * the rest. The rows of the page are then looked up by their keys.
  */
-function newestRecords(query: PageQuery, { channel, series }: RecordPlace, groupsMax: number): Statement {
+function newestRecords(query: PageQuery, { channel, series }: RecordScope, groupsMax: number): Statement {
   const { direction, limit, offset, after } = query
   const statement = openStatement()
-  const ofSeries =
+  const bySeries =
     series === undefined
       ? [`s.channel = ${statement.value(channel)}::integer`, ...seriesConditions(query, statement)]
       : [`s.id = ANY (${statement.value(series)}::integer[])`]
@@ -73,7 +75,7 @@ function newestRecords(query: PageQuery, { channel, series }: RecordPlace, group
   const where = ['m.series = s.id', ...conditionsOf(query, { channel, series: [] }, statement)].join(' AND ')
   const found = (columns: string, rows: string, isNamed: boolean): string =>
     `SELECT s.publisher, ${columns} FROM sluice.series AS s CROSS JOIN LATERAL (${rows}) AS m
-     WHERE ${[...ofSeries, `s.name IS ${isNamed ? 'NOT ' : ''}NULL`].join(' AND ')}`
+     WHERE ${[...bySeries, `s.name IS ${isNamed ? 'NOT ' : ''}NULL`].join(' AND ')}`
   // By the time alone first, which is the order of the index.
   const newest = `SELECT m.series, m.time, ${keyset} FROM ${source.table} AS m WHERE ${where} ORDER BY m.time DESC FETCH FIRST ROW WITH TIES`
   const named = `SELECT * FROM (${newest}) AS m ORDER BY ${keyset.replaceAll(/m\.\w+/g, '$& DESC')} LIMIT 1`
@@ -148,9 +150,9 @@ function together(aggregation: Aggregation): string {
 }
 
 /** A page of buckets, with the number of all in `total`. Texts are ordered by their bytes. */
-export function selectBuckets(query: AggregateQuery, place: RecordPlace, groupsMax: number): Statement {
+export function selectBuckets(query: AggregateQuery, scope: RecordScope, groupsMax: number): Statement {
   const statement = openStatement()
-  const { grouped, valued } = groupedBy(query, place, groupsMax, statement)
+  const { grouped, valued } = groupedBy(query, scope, groupsMax, statement)
   const order = bucketOrder(query)
   const page = `SELECT * FROM grouped AS g ORDER BY ${order} LIMIT ${statement.value(query.limit)} OFFSET ${statement.value(query.offset)}`
   const [pageClause, groups] = valued === undefined ? ['', page] : [`, page AS MATERIALIZED (${page})`, valued('page')]
@@ -177,20 +179,20 @@ interface GroupedBy {
 /** Groups by numbers first, and then by texts: the same ones may be those of several series, and of rows of the rest. */
 export function groupedBy(
   query: AggregateQuery,
-  place: RecordPlace,
+  scope: RecordScope,
   groupsMax: number,
   statement: StatementText,
   value = aggregates[query.aggregation],
 ): GroupedBy {
   const { aggregation, intervalUs } = query
-  const where = [...conditionsOf(query, place, statement), 'm.value IS NOT NULL']
+  const where = [...conditionsOf(query, scope, statement), 'm.value IS NOT NULL']
   const origin = microseconds(originUs(intervalUs), statement)
   const bucket = `date_bin(${statement.value(intervalUs)}::bigint * interval '1 microsecond', m.time, ${origin})`
   const texts = `s.publisher, ${textOf('subtopic')} AS subtopic, ${textOf('name')} AS name, ${textOf('unit')} AS unit`
-  const ofSeries = `SELECT m.series, m.subtopic, m.name, m.unit, ${bucket} AS bucket, count(*) AS count, ${value}
-    FROM ${rowsWhere(place, where, statement)} GROUP BY 1, 2, 3, 4, 5`
+  const bySeries = `SELECT m.series, m.subtopic, m.name, m.unit, ${bucket} AS bucket, count(*) AS count, ${value}
+    FROM ${rowsWhere(scope, where, statement)} GROUP BY 1, 2, 3, 4, 5`
   const grouped = `SELECT ${texts}, m.bucket, sum(m.count)::bigint AS count, ${together(aggregation)}
-    FROM (${ofSeries}) AS m ${withTexts} GROUP BY 1, 2, 3, 4, 5 LIMIT ${statement.value(groupsMax + 1)}`
+    FROM (${bySeries}) AS m ${withTexts} GROUP BY 1, 2, 3, 4, 5 LIMIT ${statement.value(groupsMax + 1)}`
   if (aggregation !== 'first' && aggregation !== 'last') return { grouped, valued: undefined }
   const direction = aggregation === 'first' ? 'ASC' : 'DESC'
   const key = 'g.bucket, g.publisher, g.subtopic, g.name, g.unit'
@@ -200,7 +202,7 @@ export function groupedBy(
      FROM (SELECT DISTINCT value AS time FROM ${of}) AS instant
      CROSS JOIN LATERAL (
        SELECT ${texts}, m.time, m.position, m.index, m.value
-       FROM (SELECT m.* FROM ${rowsWhere(place, [...where, 'm.time = instant.time'], statement)}) AS m ${withTexts} OFFSET 0
+       FROM (SELECT m.* FROM ${rowsWhere(scope, [...where, 'm.time = instant.time'], statement)}) AS m ${withTexts} OFFSET 0
      ) AS m
      JOIN ${of} AS g ON g.value = m.time AND g.publisher = m.publisher AND g.subtopic = m.subtopic AND g.name = m.name
        AND g.unit IS NOT DISTINCT FROM m.unit

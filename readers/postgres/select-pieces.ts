@@ -8,17 +8,18 @@ import {
   conditionsOf,
   isOfDocuments,
   keyset,
+  openStatement,
   orderOf,
-  type Place,
-  type RecordPlace,
+  type RecordScope,
   rowsWhere,
+  type Scope,
+  type Statement,
   sourceOf,
   textOf,
   timestampOf,
   withTexts,
 } from './conditions.ts'
 import { aggregates, bucketKeys, bucketOrder, groupedBy, valueColumns } from './select-groups.ts'
-import { openStatement, type Statement } from './statement.ts'
 
 /** Most rows, and most bytes of their texts. */
 export interface PieceMax {
@@ -33,15 +34,15 @@ export interface PieceMax {
  * Of several series, each has an equal share of them, and the piece ends where the first one has used its share: it has no more rows, and finding its
  * end reads no more. If one series has most rows, pieces are smaller.
  */
-export function selectPieceEnd(filter: Filter, direction: Direction, place: Place, max: PieceMax): Statement {
+export function selectPieceEnd(filter: Filter, direction: Direction, scope: Scope, max: PieceMax): Statement {
   const { channel, publisher, fromNs, toNs, format } = filter
-  const source = sourceOf(place)
+  const source = sourceOf(scope)
   const { time, timeUnits } = source
   const statement = openStatement()
   // Of records, the publisher's are only those of its series.
-  const index = { ...noFilters, channel, format, publisher: isOfDocuments(place) ? publisher : undefined, fromNs, toNs }
-  const where = conditionsOf(index, place, statement)
-  const series = isOfDocuments(place) ? undefined : place.series
+  const index = { ...noFilters, channel, format, publisher: isOfDocuments(scope) ? publisher : undefined, fromNs, toNs }
+  const where = conditionsOf(index, scope, statement)
+  const series = isOfDocuments(scope) ? undefined : scope.series
   const known = series === undefined ? '' : `unnest(${statement.value(series)}::integer[]) AS known (series)`
   const share = (all: number): number => Math.max(1, Math.floor(all / (series?.length ?? 1)))
   const rows = `${statement.value(share(max.rows))}::bigint`
@@ -59,11 +60,11 @@ export function selectPieceEnd(filter: Filter, direction: Direction, place: Plac
 }
 
 /** One row if so many records, or records with so many bytes of names and units, are in the filter's time, whatever its other conditions but the publisher. */
-export function selectExcess({ channel, publisher, fromNs, toNs, format }: Filter, place: RecordPlace, max: PieceMax): Statement {
+export function selectExcess({ channel, publisher, fromNs, toNs, format }: Filter, scope: RecordScope, max: PieceMax): Statement {
   const statement = openStatement()
-  const where = conditionsOf({ ...noFilters, channel, format, publisher, fromNs, toNs }, place, statement)
+  const where = conditionsOf({ ...noFilters, channel, format, publisher, fromNs, toNs }, scope, statement)
   const rows = statement.value(max.rows)
-  const some = `SELECT m.* FROM ${rowsWhere(place, where, statement)} LIMIT ${rows}`
+  const some = `SELECT m.* FROM ${rowsWhere(scope, where, statement)} LIMIT ${rows}`
   const bytes = ['subtopic', 'name', 'unit'] as const
   return statement.finish(
     `SELECT 1 AS excess FROM (${some}) AS m ${withTexts}
@@ -72,7 +73,7 @@ export function selectExcess({ channel, publisher, fromNs, toNs, format }: Filte
 }
 
 /** All buckets of a piece, in their order, as one JSON text: the embedded database takes three times as long to return them as rows. */
-export function selectPieceBuckets(query: AggregateQuery, place: RecordPlace, groupsMax: number): Statement {
+export function selectPieceBuckets(query: AggregateQuery, scope: RecordScope, groupsMax: number): Statement {
   const statement = openStatement()
   const { aggregation } = query
   const isOfOneRow = aggregation === 'first' || aggregation === 'last'
@@ -80,7 +81,7 @@ export function selectPieceBuckets(query: AggregateQuery, place: RecordPlace, gr
     ? `${aggregation === 'first' ? 'min' : 'max'}(ROW(m.time, ${keyset}, m.value)) AS value`
     : aggregates[aggregation]
   const value = isOfOneRow ? `(row_to_json(g.value) ->> 'f4')::float8 AS value` : valueColumns(aggregation)
-  const { grouped } = groupedBy(query, place, groupsMax, statement, found)
+  const { grouped } = groupedBy(query, scope, groupsMax, statement, found)
   return statement.finish(`SELECT ${asJson(`SELECT ${bucketKeys}, ${value} FROM (${grouped}) AS g ORDER BY ${bucketOrder(query)}`)}`)
 }
 
@@ -92,13 +93,13 @@ function asJson(select: string): string {
  * The key of the newest row of each series in a piece, newest first, as one JSON text. The same texts come several times if they are those of several
  * of the store's series.
  */
-export function selectPieceSeries(filter: Filter, place: Place): Statement {
-  const source = sourceOf(place)
+export function selectPieceSeries(filter: Filter, scope: Scope): Statement {
+  const source = sourceOf(scope)
   const statement = openStatement()
-  const rows = rowsWhere(place, conditionsOf(filter, place, statement), statement)
-  const ofRow = isOfDocuments(place) ? 'm.publisher, m.subtopic' : 'm.series, m.subtopic, m.name'
-  const texts = isOfDocuments(place) ? ofRow : `s.publisher, ${textOf('subtopic')}, ${textOf('name')}`
-  const newest = `SELECT ${ofRow}, max(m.${source.time}) AS ${source.time}, max(ROW(m.${source.time}, ${keyset})) AS key FROM ${rows} GROUP BY ${ofRow}`
+  const rows = rowsWhere(scope, conditionsOf(filter, scope, statement), statement)
+  const byRow = isOfDocuments(scope) ? 'm.publisher, m.subtopic' : 'm.series, m.subtopic, m.name'
+  const texts = isOfDocuments(scope) ? byRow : `s.publisher, ${textOf('subtopic')}, ${textOf('name')}`
+  const newest = `SELECT ${byRow}, max(m.${source.time}) AS ${source.time}, max(ROW(m.${source.time}, ${keyset})) AS key FROM ${rows} GROUP BY ${byRow}`
   // As texts, since numbers of JSON lose digits beyond 2^53 in JavaScript.
   const columnsOfKey = `json_build_array(${texts}) AS series, ${source.timeUnits}::text AS time,
     row_to_json(m.key) ->> 'f2' AS position, (row_to_json(m.key) ->> 'f3')::integer AS index`
@@ -106,19 +107,19 @@ export function selectPieceSeries(filter: Filter, place: Place): Statement {
 }
 
 /** The rows with these keys, in the order of rows. */
-export function selectRows(filter: Filter, direction: Direction, place: Place, keys: readonly RowKey[]): Statement {
-  const source = sourceOf(place)
+export function selectRows(filter: Filter, direction: Direction, scope: Scope, keys: readonly RowKey[]): Statement {
+  const source = sourceOf(scope)
   const statement = openStatement()
   const timestamps = [...new Set(keys.map(({ timeNs }) => timeNs))].map(timeNs => timestampOf({ timeNs }, source, statement))
   const positions = statement.value(keys.map(({ position }) => position))
   const indexes = statement.value(keys.map(({ index }) => index))
   const where = [
-    ...conditionsOf(filter, place, statement),
+    ...conditionsOf(filter, scope, statement),
     `m.${source.time} IN (${timestamps.join(', ')})`,
     `(m.position, m.index) IN (SELECT * FROM unnest(${positions}::bigint[], ${indexes}::integer[]))`,
   ]
   return statement.finish(
-    `SELECT ${source.columns} FROM (SELECT m.* FROM ${rowsWhere(place, where, statement)}) AS m ${source.texts ?? ''}
+    `SELECT ${source.columns} FROM (SELECT m.* FROM ${rowsWhere(scope, where, statement)}) AS m ${source.texts ?? ''}
      ORDER BY ${orderOf(direction, source)}`,
   )
 }

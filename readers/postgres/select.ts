@@ -5,8 +5,18 @@
 // rows are chosen. The documents of one publisher have an index of their own (sinks/postgres/schema.ts).
 
 import { type Filter, type FormatsQuery, noFilters, type PageQuery, senmlFormat } from '../reader.ts'
-import { behind, conditionsOf, orderOf, type Place, rowsWhere, seriesConditions, sourceOf, textOf } from './conditions.ts'
-import { openStatement, type Statement } from './statement.ts'
+import {
+  behind,
+  conditionsOf,
+  openStatement,
+  orderOf,
+  rowsWhere,
+  type Scope,
+  type Statement,
+  seriesConditions,
+  sourceOf,
+  textOf,
+} from './conditions.ts'
 
 /**
  * The number of the filter's channel, and of the series that may have rows that match, as a JSON text; null without a filter on texts. No row if the
@@ -26,24 +36,24 @@ export function selectNumbers(filter: Filter, most: number): Statement {
 }
 
 /** The rows of a page, in their total order. */
-export function selectPage(query: PageQuery, place: Place): Statement {
+export function selectPage(query: PageQuery, scope: Scope): Statement {
   const { direction } = query
-  const source = sourceOf(place)
+  const source = sourceOf(scope)
   const statement = openStatement()
-  const conditions = [...conditionsOf(query, place, statement), ...behind(query.after, direction, source, statement)]
+  const conditions = [...conditionsOf(query, scope, statement), ...behind(query.after, direction, source, statement)]
   const order = orderOf(direction, source)
   const limit = statement.value(query.limit)
   const offset = statement.value(query.offset)
-  const rows = rowsWhere(place, conditions, statement, { direction, most: `${limit}::bigint + ${offset}::bigint` })
+  const rows = rowsWhere(scope, conditions, statement, { direction, most: `${limit}::bigint + ${offset}::bigint` })
   const page = (columns: string): string => `SELECT ${columns} FROM ${rows} ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}`
   if (source.texts === undefined) return statement.finish(page(source.columns))
   return statement.finish(`SELECT ${source.columns} FROM (${page('m.*')}) AS m ${source.texts} ORDER BY ${order}`)
 }
 
 /** The number of rows, counted up to `max + 1`. */
-export function selectCount(filter: Filter, place: Place, max: number): Statement {
+export function selectCount(filter: Filter, scope: Scope, max: number): Statement {
   const statement = openStatement()
-  const rows = rowsWhere(place, conditionsOf(filter, place, statement), statement)
+  const rows = rowsWhere(scope, conditionsOf(filter, scope, statement), statement)
   return statement.finish(`SELECT count(*) AS total FROM (SELECT 1 FROM ${rows} LIMIT ${statement.value(BigInt(max) + 1n)}) AS counted`)
 }
 
@@ -69,10 +79,10 @@ export function selectTables(): Statement {
 export function selectFilled({ channel, publisher, fromUs }: FormatsQuery, tables: readonly string[]): Statement {
   const statement = openStatement()
   const looks = tables.map((table, number) => {
-    const place = { table }
+    const scope = { table }
     const filter = { ...noFilters, channel, publisher, format: table, fromNs: BigInt(fromUs) * 1000n }
-    const rows = rowsWhere(place, conditionsOf(filter, place, statement), statement)
-    return `(SELECT ${number} AS number FROM ${rows} ORDER BY m.${sourceOf(place).time} DESC LIMIT 1)`
+    const rows = rowsWhere(scope, conditionsOf(filter, scope, statement), statement)
+    return `(SELECT ${number} AS number FROM ${rows} ORDER BY m.${sourceOf(scope).time} DESC LIMIT 1)`
   })
   return statement.finish(looks.join(' UNION ALL '))
 }
@@ -80,22 +90,22 @@ export function selectFilled({ channel, publisher, fromUs }: FormatsQuery, table
 /** The subtopics of the newest rows: the most recent ones, one more than needed. `rows` is the number of rows that were examined. */
 export function selectSubtopics(
   filter: Filter,
-  place: Place,
+  scope: Scope,
   { rowsMax, subtopicsMax }: Pick<FormatsQuery, 'rowsMax' | 'subtopicsMax'>,
 ): Statement {
-  const source = sourceOf(place)
+  const source = sourceOf(scope)
   const { time } = source
   const statement = openStatement()
-  const conditions = conditionsOf(filter, place, statement)
+  const conditions = conditionsOf(filter, scope, statement)
   const most = statement.value(rowsMax)
-  const rows = rowsWhere(place, conditions, statement, { direction: 'desc', most: `${most}::bigint` })
+  const rows = rowsWhere(scope, conditions, statement, { direction: 'desc', most: `${most}::bigint` })
   const newest = (columns: string): string => `SELECT ${columns}, m.${time} FROM ${rows} ORDER BY m.${time} DESC LIMIT ${most}`
   let grouped = `SELECT m.subtopic, max(m.${time}) AS ${time}, count(*) AS rows FROM (${newest('m.subtopic')}) AS m GROUP BY m.subtopic`
   if (source.texts !== undefined) {
     // By numbers first, so that a series is looked up once.
-    const ofSeries = `SELECT m.series, m.subtopic, max(m.${time}) AS ${time}, count(*) AS rows FROM (${newest('m.series, m.subtopic')}) AS m
+    const bySeries = `SELECT m.series, m.subtopic, max(m.${time}) AS ${time}, count(*) AS rows FROM (${newest('m.series, m.subtopic')}) AS m
       GROUP BY m.series, m.subtopic`
-    grouped = `SELECT ${textOf('subtopic')} AS subtopic, max(m.${time}) AS ${time}, sum(m.rows) AS rows FROM (${ofSeries}) AS m ${source.texts} GROUP BY 1`
+    grouped = `SELECT ${textOf('subtopic')} AS subtopic, max(m.${time}) AS ${time}, sum(m.rows) AS rows FROM (${bySeries}) AS m ${source.texts} GROUP BY 1`
   }
   return statement.finish(
     `SELECT m.subtopic, (sum(m.rows) OVER ())::bigint AS rows, floor(${source.timeUnits} * ${source.unitNs} / 1000.0)::bigint AS last_us

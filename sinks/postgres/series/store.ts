@@ -138,7 +138,7 @@ async function find(transaction: Transaction, length: number, json: string): Pro
     // Some may have been removed meanwhile.
     rows = await transaction.query<FoundRow>(findSql, [json])
   }
-  const found = new Array<FoundSeries | undefined>(length).fill(undefined)
+  const found = Array.from({ length }, (): FoundSeries | undefined => undefined)
   for (const { nth, channel, id, added_us } of rows) found[nth] = { id, channel, addedUs: added_us }
   return found
 }

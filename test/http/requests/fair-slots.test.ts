@@ -342,7 +342,7 @@ test('where too much work waits, the latest of the account with the most makes r
   const late = ask('e')
   expect(await asked.at(-1)).toBe('d too_many_requests')
   // It has as many as others now.
-  expect(await Promise.race([...asked.slice(0, -1), late, 'wait'])).toBe('wait')
+  expect(await Promise.race([...asked.slice(0, -1), late, Promise.resolve('wait')])).toBe('wait')
   leaving.abort({ code: 'left' })
   expect(await Promise.all([...asked, late])).toEqual([
     'x left',

@@ -24,7 +24,7 @@ import { describeWithPostgres } from '../../servers/postgres.ts'
 import { openOracleReader } from '../oracle-reader.ts'
 import { isOfRecords, lookedAt } from './plans.ts'
 import { openEmbeddedSite, openSite, type PostgresSite } from './site.ts'
-import { insertRecords, placeOf } from './stored-rows.ts'
+import { insertRecords, scopeOf } from './stored-rows.ts'
 
 const { signal } = new AbortController()
 const channel = 'c'
@@ -330,12 +330,12 @@ test('a piece of a table without statistics is read once', async () => {
     `SELECT timestamptz '2026-10-20Z' + n * interval '1 second', '${channel}', '', 'p', 'http', 'n' || n, n, n, 0 FROM generate_series(1, ${rows}) AS n`,
   )
   const query = pageQuery({ channel })
-  const place = await placeOf(site.database, query)
+  const scope = await scopeOf(site.database, query)
   for (const { sql, values } of [
-    selectPieceSeries(query, place),
-    selectPieceBuckets(aggregateQuery({ channel, aggregation: 'first' }), place, rows),
-    selectPieceBuckets(aggregateQuery({ channel, aggregation: 'avg' }), place, rows),
-    selectPieceEnd(query, 'desc', place, { rows, bytes: Number.MAX_SAFE_INTEGER }),
+    selectPieceSeries(query, scope),
+    selectPieceBuckets(aggregateQuery({ channel, aggregation: 'first' }), scope, rows),
+    selectPieceBuckets(aggregateQuery({ channel, aggregation: 'avg' }), scope, rows),
+    selectPieceEnd(query, 'desc', scope, { rows, bytes: Number.MAX_SAFE_INTEGER }),
   ]) {
     expect(await lookedAt(site.database, sql, values, isOfRecords)).toBe(rows)
     // In addition, each series is looked up once.

@@ -3,11 +3,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Database, DatabaseError } from '../../../database/database.ts'
 import { openServer } from '../../../database/server.ts'
-import type { RecordPlace } from '../../../readers/postgres/conditions.ts'
+import type { RecordScope, Statement } from '../../../readers/postgres/conditions.ts'
 import { openPostgresReader } from '../../../readers/postgres/reader.ts'
 import { selectCount, selectFilled, selectPage, selectSubtopics } from '../../../readers/postgres/select.ts'
 import { selectBuckets, selectLatest } from '../../../readers/postgres/select-groups.ts'
-import type { Statement } from '../../../readers/postgres/statement.ts'
 import { type PageQuery, QueryTooLargeError, type Reader, type Row, StoreUnavailableError, senmlFormat } from '../../../readers/reader.ts'
 import { tableStatements } from '../../../sinks/postgres/registry.ts'
 import { logPartition } from '../../../transformers/log-partition.ts'
@@ -16,7 +15,7 @@ import { aggregateQuery, formatsQuery, pageQuery, readerConformance } from '../.
 import { openFreshEmbedded } from '../../servers/embedded.ts'
 import { isOfRecords, lookedAt } from './plans.ts'
 import { openEmbeddedSite, type PostgresSite } from './site.ts'
-import { insertRecords, placeOf } from './stored-rows.ts'
+import { insertRecords, scopeOf } from './stored-rows.ts'
 
 const signal = new AbortController().signal
 
@@ -145,7 +144,7 @@ describe('of one publisher', () => {
     await site.database.execute(`${tableStatements('old')}
       INSERT INTO formats.old SELECT n, 'busy', 'old', 'p', 'http', '{}', n, 0 FROM generate_series(1, 20000) AS n; ANALYZE`)
     const whole = pageQuery({ channel: 'busy' })
-    const newest = selectSubtopics(whole, await placeOf(site.database, whole), query)
+    const newest = selectSubtopics(whole, await scopeOf(site.database, whole), query)
     for (const [statement, most] of [
       [newest, 500],
       [selectFilled({ ...query, fromUs: 10 }, ['old']), 1],
@@ -178,43 +177,43 @@ describe('of one publisher', () => {
     expect(await site.reader.count(page, 100, signal)).toBe(10)
     expect((await site.reader.latest(page, signal)).total).toBe(1)
     expect((await site.reader.aggregate(buckets, signal)).groups.map(({ value }) => value)).toEqual([10])
-    const place = await placeOf(site.database, page)
+    const scope = await scopeOf(site.database, page)
     for (const statement of [
-      selectPage(page, place),
-      selectPage(pageQuery({ ...rare, limit: 5 }), place),
-      selectCount(page, place, 100),
-      selectLatest(page, place, 100),
-      selectBuckets(buckets, place, 100),
-      selectBuckets({ ...buckets, aggregation: 'first' }, place, 100),
-      selectSubtopics(page, place, { rowsMax: 100, subtopicsMax: 10 }),
+      selectPage(page, scope),
+      selectPage(pageQuery({ ...rare, limit: 5 }), scope),
+      selectCount(page, scope, 100),
+      selectLatest(page, scope, 100),
+      selectBuckets(buckets, scope, 100),
+      selectBuckets({ ...buckets, aggregation: 'first' }, scope, 100),
+      selectSubtopics(page, scope, { rowsMax: 100, subtopicsMax: 10 }),
     ])
       expect(await passedOver(statement)).toBeLessThan(10)
     // Of the whole channel all are looked at.
     const others = pageQuery({ channel: 'busy', subtopic: 'x' })
-    const { channel } = await placeOf(site.database, others)
+    const { channel } = await scopeOf(site.database, others)
     expect(await passedOver(selectCount(others, { channel, series: undefined }, 100))).toBeGreaterThan(30_000)
   })
 
   const busy = { channel: 'busy' }
   const hour = { fromNs: startNs + 18_000n * ns, toNs: startNs + 21_600n * ns }
   const hourly = (filter: Partial<PageQuery>) => aggregateQuery({ ...filter, aggregation: 'avg', intervalUs: 3_600_000_000 })
-  test.each<[what: string, filter: Partial<PageQuery>, most: number, select: (query: PageQuery, place: RecordPlace) => Statement]>([
+  test.each<[what: string, filter: Partial<PageQuery>, most: number, select: (query: PageQuery, scope: RecordScope) => Statement]>([
     ['a page of a channel', { ...busy, limit: 10 }, 15, selectPage],
     ['a page of a thing', { ...rare, limit: 5 }, 10, selectPage],
     ['a page of a name', { ...busy, name: 'n', limit: 5 }, 15, selectPage],
     ['one name of a thing in an hour', { ...rare, ...hour, name: 'n', limit: 100 }, 10, selectPage],
-    ['a count of a thing in an hour', { ...rare, ...hour }, 10, (query, place) => selectCount(query, place, 1e6)],
-    ['hourly means of a thing', rare, 50, (_query, place) => selectBuckets(hourly(rare), place, 1e5)],
+    ['a count of a thing in an hour', { ...rare, ...hour }, 10, (query, scope) => selectCount(query, scope, 1e6)],
+    ['hourly means of a thing', rare, 50, (_query, scope) => selectBuckets(hourly(rare), scope, 1e5)],
     [
       `hourly means of a channel's hour`,
       { ...busy, ...hour },
       3_700,
-      (_query, place) => selectBuckets(hourly({ ...busy, ...hour }), place, 1e5),
+      (_query, scope) => selectBuckets(hourly({ ...busy, ...hour }), scope, 1e5),
     ],
-    ['the newest of each series of a channel', { ...busy, limit: 10 }, 10, (query, place) => selectLatest(query, place, 1e5)],
+    ['the newest of each series of a channel', { ...busy, limit: 10 }, 10, (query, scope) => selectLatest(query, scope, 1e5)],
   ])('a server reads few rows besides those of the answer: %s', async (_what, filter, most, select) => {
     const query = pageQuery(filter)
-    const { sql, values } = select(query, await placeOf(site.database, query))
+    const { sql, values } = select(query, await scopeOf(site.database, query))
     const looked = await lookedAt(site.database, sql, values, isOfRecords)
     expect(looked).toBeLessThanOrEqual(most)
     expect(looked).toBeGreaterThan(0)
@@ -225,7 +224,7 @@ describe('of one publisher', () => {
     const query = pageQuery({ ...rare, limit: 5, direction, after })
     const expected = direction === 'desc' ? [19, 18, 17, 16, 15] : [21, 22, 23, 24, 25]
     expect(valuesOf(await site.reader.read(query, signal))).toEqual(expected)
-    expect(await passedOver(selectPage(query, await placeOf(site.database, query)))).toBeLessThan(10)
+    expect(await passedOver(selectPage(query, await scopeOf(site.database, query)))).toBeLessThan(10)
   })
 
   test('bounds before 1970, and between microseconds, are exact', async () => {

@@ -1,7 +1,7 @@
 // Rows in a PostgreSQL store without a writer, and where its reader looks for them.
 
 import type { Database } from '../../../database/database.ts'
-import type { RecordPlace } from '../../../readers/postgres/conditions.ts'
+import type { RecordScope } from '../../../readers/postgres/conditions.ts'
 import { selectNumbers } from '../../../readers/postgres/select.ts'
 import type { Filter } from '../../../readers/reader.ts'
 
@@ -36,7 +36,7 @@ export async function insertRecords(database: Database, columns: string, select:
 }
 
 /** Where the records of a filter are: in the rows of its series if it names any texts, else in those of the channel. */
-export async function placeOf(database: Database, filter: Filter): Promise<RecordPlace> {
+export async function scopeOf(database: Database, filter: Filter): Promise<RecordScope> {
   const { sql, values } = selectNumbers(filter, 1e6)
   const [numbers] = await database.query<{ channel: number; series: string | null }>(sql, values)
   return { channel: numbers!.channel, series: numbers!.series === null ? undefined : (JSON.parse(numbers!.series) as number[]) }

@@ -121,7 +121,7 @@ async function expectAnswer(world: World, url: string, asked: Asked): Promise<vo
   if (asked.kind === 'formats') {
     const reader = openOracleReader(visibleTo(world, right, channel))
     expect(first.text).toBe(await formatsAnswer(reader, channel, undefined, daysOf(asked), new AbortController().signal))
-    expectBound(right.publisher, channel, undefined)
+    await expectBound(right.publisher, channel, undefined)
     return
   }
   const filter = filterOf({
@@ -142,7 +142,7 @@ async function expectAnswer(world: World, url: string, asked: Asked): Promise<vo
     const frame = { total: { total: buckets.length, isExact: true }, offset: 0, limit, format }
     expect(first.text).toBe(frameStart(frame) + bucketsJson(buckets.slice(0, limit)) + frameEnd({}))
   }
-  expectBound(right.publisher, channel, publisher)
+  await expectBound(right.publisher, channel, publisher)
 }
 
 interface Got {
@@ -171,14 +171,33 @@ async function expectPages(
 }
 
 /** What has reached the database is of this channel and, for a thing, of this thing; what cannot be answered has not reached it. */
-function expectBound(own: string | null, channel: string, asked: string | undefined): void {
+async function expectBound(own: string | null, channel: string, asked: string | undefined): Promise<void> {
   const reads = statements.filter(({ sql }) => !sql.includes('FROM sluice.formats'))
   if (own !== null && asked !== undefined && asked !== own) expect(statements).toEqual([])
   for (const { sql, values } of reads) {
-    expect(sql).toMatch(new RegExp(`m\\.channel = \\$${values.indexOf(channel) + 1}\\b`))
-    if (own !== null) expect(sql).toMatch(new RegExp(`m\\.publisher = \\$${values.indexOf(own) + 1}\\b`))
+    if (sql.includes('FROM sluice.records')) await expectNumbersOf(own, channel, sql, values)
+    else {
+      expect(sql).toMatch(new RegExp(`[cm]\\.channel = \\$${values.indexOf(channel) + 1}\\b`))
+      if (own !== null) expect(sql).toMatch(new RegExp(`[sm]\\.publisher = \\$${values.indexOf(own) + 1}\\b`))
+    }
     expect(sql).not.toMatch(/[0-9a-f]{8}-[0-9a-f]{4}-/)
   }
+}
+
+/** Rows are read by the number of the channel, and for a thing by the numbers of its series there. */
+async function expectNumbersOf(own: string | null, channel: string, sql: string, values: readonly SqlValue[]): Promise<void> {
+  const known = await site.database.query<{ channel: number; series: number }>(
+    'SELECT s.channel, s.id AS series FROM sluice.series AS s JOIN sluice.channels AS c ON c.id = s.channel WHERE c.channel = $1 AND ($2::text IS NULL OR s.publisher = $2)',
+    [channel, own],
+  )
+  const [, seriesParameter] = /(?:unnest|m\.series = ANY )\(\$(\d+)::integer\[\]\)/.exec(sql) ?? []
+  if (seriesParameter === undefined) {
+    expect(own).toBe(null)
+    expect(sql).toMatch(new RegExp(`m\\.channel = \\$${values.indexOf(known[0]!.channel) + 1}::integer`))
+    return
+  }
+  const read = values[Number(seriesParameter) - 1] as readonly number[]
+  expect(known.map(({ series }) => series)).toEqual(expect.arrayContaining([...read]))
 }
 
 /** Not all of the two days on which messages were published. */

@@ -76,7 +76,7 @@ const filters: readonly Partial<Filter>[] = [
 const after = keyOf(rows[70]!.row)
 const aggregations: readonly Aggregation[] = ['max', 'avg', 'count', 'first', 'last']
 
-const questions: readonly [what: string, ask: (reader: Reader, filter: Filter) => Promise<unknown>][] = [
+const requests: readonly [what: string, ask: (reader: Reader, filter: Filter) => Promise<unknown>][] = [
   ['a page', (reader, filter) => reader.read(pageQuery({ ...filter, limit: 17, offset: 3 }), signal)],
   ['all rows, oldest first', (reader, filter) => reader.read(pageQuery({ ...filter, direction: 'asc', limit: 500 }), signal)],
   ['the rows after another, newest first', (reader, filter) => reader.read(pageQuery({ ...filter, after, limit: 9 }), signal)],
@@ -92,7 +92,7 @@ const questions: readonly [what: string, ask: (reader: Reader, filter: Filter) =
     (reader, filter) => reader.latest(pageQuery({ ...filter, direction: 'asc', limit: 4, offset: 1 }), signal),
   ],
   ['the newest of each series after a row', (reader, filter) => reader.latest(pageQuery({ ...filter, after, limit: 4 }), signal)],
-  ...aggregations.map((aggregation): (typeof questions)[number] => [
+  ...aggregations.map((aggregation): (typeof requests)[number] => [
     `buckets: ${aggregation}`,
     (reader, filter) => reader.aggregate(aggregateQuery({ ...filter, aggregation, intervalUs: 3_600_000_000, limit: 1000 }), signal),
   ]),
@@ -133,7 +133,7 @@ describe.each([
   })
   afterAll(() => site.close())
 
-  test.each(questions)('%s', async (_what, ask) => {
+  test.each(requests)('%s', async (_what, ask) => {
     for (const some of filters) {
       const filter = pageQuery({ ...some, channel })
       const expected = await ask(oracle, filter)
