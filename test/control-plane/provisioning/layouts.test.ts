@@ -50,20 +50,22 @@ interface Certified extends Made {
 
 describeOnDatabases('layouts', database => {
   let user: User
-  const platforms: Platform[] = []
+  let first: Platform
+  /** Closed with its test: all have one database, and one whose authority is gone would take the revocations of the others. */
   async function open(of: Layout, more: Partial<ProvisionOptions> = {}, certificates?: CertificatesOptions) {
-    const settings = { layout: of, externalKeyBytesMin: 8, ...more }
-    const platform = await openPlatform(database(), { provisioning: settings, ...(certificates && { certificates }) })
-    platforms.push(platform)
+    const platform = await opened(of, more, certificates)
+    onTestFinished(() => platform.close())
     return platform
   }
+  function opened(of: Layout, more: Partial<ProvisionOptions> = {}, certificates?: CertificatesOptions) {
+    const settings = { layout: of, externalKeyBytesMin: 8, ...more }
+    return openPlatform(database(), { provisioning: settings, ...(certificates && { certificates }) })
+  }
   beforeAll(async () => {
-    const platform = await open(without({}))
-    user = await platform.user()
+    first = await opened(without({}))
+    user = await first.user()
   })
-  afterAll(async () => {
-    for (const platform of platforms) await platform.close()
-  })
+  afterAll(() => first.close())
   let serial = 0
   const device = () => ({ external_id: `dev-${++serial}`, external_key: `external key ${serial}` })
   const map = ({ url }: Platform, body: object): Promise<Answer> => call(url, 'POST', '/mapping', { authorization: user.token, body })
@@ -286,7 +288,7 @@ describeOnDatabases('layouts', database => {
   test.each(['password', 'api-key'] as const)(
     'without a token a request acts for the user of the configured %s, and a token on it counts first',
     async kind => {
-      const { json } = await call(platforms[0]!.url, 'POST', '/keys', { authorization: user.token, body: { name: 'provisioning' } })
+      const { json } = await call(first.url, 'POST', '/keys', { authorization: user.token, body: { name: 'provisioning' } })
       const byPassword = { kind: 'password', user: user.email, password: user.password } as const
       const platform = await open(without({}), {
         credentials: kind === 'password' ? byPassword : { kind, apiKey: json!['value'] as string },
@@ -305,7 +307,7 @@ describeOnDatabases('layouts', database => {
   )
 
   test('configured credentials that are invalid, or no longer valid, are a 401, and the log tells the operator', async () => {
-    const changing = await platforms[0]!.user()
+    const changing = await first.user()
     const credentials = { kind: 'password', user: changing.email, password: changing.password } as const
     const platform = await open(without({}), { credentials })
     const anonymous = () => call(platform.url, 'POST', '/mapping', { body: device() })
