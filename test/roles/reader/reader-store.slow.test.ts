@@ -188,6 +188,7 @@ describeWithOwnPostgres('a reader and its store', postgres => {
 
   test('a query that takes too long is a 422, and the query of a client that disconnected ends in the store', async () => {
     const at = await openReadSite(postgres)
+    await fill(at, at.site.channel, at.site.thing, 2)
     const hasty = await startReader(at.api.internalUrl, at.storeUrl, { SVC_STORE_QUERY_TIMEOUT_MS: '300' })
     const patient = await startReader(at.api.internalUrl, at.storeUrl)
     const release = await holdMessages(at.store.database)
