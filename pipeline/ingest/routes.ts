@@ -5,55 +5,32 @@
 // platform read one; a thing without quota gets 429 then, too.
 
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
-import type { Logger } from '../../config/logger.ts'
 import { type AccessControl, limitedError, noChannel, parseChannel, parseCredential } from '../../control-plane/client.ts'
 import { detailOf } from '../../http/error-answer.ts'
 import { errors, HttpError } from '../../http/errors.ts'
 import { clientAddressOf } from '../../http/requests/client-address.ts'
-import { senmlFormat } from '../../transformers/record-batch.ts'
-import { hasObjectRoot } from '../../transformers/root.ts'
-import type { Log } from '../log.ts'
-import type { Decoder } from '../writer/decode.ts'
-import type { ArrivalListener } from './arrivals.ts'
 import { type Certificates, openCertificates } from './certificates.ts'
 import { type MediaType, mediaTypeOf, mediaTypes } from './content-type.ts'
 import { publishFailure, refusalCode } from './failure.ts'
-import type { IngestMetrics } from './metrics.ts'
 import type { IngestOptions } from './options.ts'
-import { type OwnerBounds, openOwnerBounds } from './owner-bounds.ts'
-import { openQuotas, type Quotas } from './quotas.ts'
+import { openPublisher, type Publisher, type PublisherParts, type Sender } from './publisher.ts'
 import { openReceiptClock } from './receipt-clock.ts'
 import { publishSchema, publishUnderSchema } from './schema.ts'
-import { checkDecodable, isStrict, openDefaultDecoder } from './strict-handling.ts'
+import { isStrict as isStrictHandling } from './strict-handling.ts'
 import { subtopicOf } from './subtopic.ts'
 
-export interface IngestParts {
-  readonly log: Log
-  /** The first part of a message id: the log's number in the store, or the topic's name if there is no store in this process. */
-  readonly logLabel: () => string
+export interface IngestParts extends PublisherParts {
   readonly access: AccessControl
-  readonly metrics: IngestMetrics
   readonly options: IngestOptions
-  /** Decoder for strict handling; by default that of a writer with default options. */
-  readonly decoder?: Decoder
-  /** By default those of the options. */
-  readonly quotas?: Quotas | undefined
-  /** For things whose owner has bounds. */
-  readonly bounds?: OwnerBounds | undefined
-  readonly arrivals?: ArrivalListener
-  /** For what bounds say. */
-  readonly logger?: Pick<Logger, 'warn'>
+  /** By default one of these parts; other protocols of the process share it. */
+  readonly publisher?: Publisher
 }
 
 /** Facts about a publish that are known before its body is read. */
-interface Publish {
+interface Publish extends Sender {
   readonly channel: string
   readonly subtopic: string
   readonly contentType: MediaType
-  /** null: the thing is not connected to the channel; that is answered after the body's format was checked. */
-  readonly publisher: string | null
-  /** The owner of the thing, if they registered themselves and have bounds. */
-  readonly boundedOwner: string | undefined
 }
 
 const publishKey = 'publish'
@@ -61,18 +38,8 @@ const publishKey = 'publish'
 const thingKey = 'publishingThing'
 
 /** The routes of ingest. Errors are thrown as HttpError, for the server that they are registered with. */
-export function ingestRoutes({
-  log,
-  logLabel,
-  access,
-  metrics,
-  options,
-  decoder = openDefaultDecoder(options.payloadBytesMax),
-  quotas = openQuotas(options),
-  logger,
-  bounds = openOwnerBounds(logger),
-  arrivals,
-}: IngestParts): FastifyPluginAsync {
+export function ingestRoutes(parts: IngestParts): FastifyPluginAsync {
+  const { access, metrics, options, arrivals, publisher = openPublisher(parts) } = parts
   const receiptUs = openReceiptClock()
 
   /** @throws HttpError, SubtopicError, AccessUnavailableError */
@@ -82,46 +49,19 @@ export function ingestRoutes({
     const channel = parseChannel(channelText) ?? noChannel
     const { thing, mayPublish, boundedOwner } = await authenticate(access, certificates, request, channel)
     request.setDecorator<string | null>(thingKey, thing ?? null)
-    const publisher = mayPublish ? thing! : null
     const contentType = readContentType(request)
-    const subtopic = subtopicOf(path)
-    if (contentType === 'application/json') checkFormat(subtopic)
-    // Not counted yet: the body may still be invalid, and a rejected message must not count.
-    if (publisher !== null) quotas?.check(channel, publisher)
-    if (boundedOwner !== undefined) bounds.check(boundedOwner)
-    request.setDecorator<Publish>(publishKey, { channel, subtopic, contentType, publisher, boundedOwner })
+    const publish = { channel, subtopic: subtopicOf(path), contentType, publisher: mayPublish ? thing! : null, boundedOwner }
+    publisher.check(publish)
+    request.setDecorator<Publish>(publishKey, publish)
   }
 
   async function publish(request: FastifyRequest, reply: FastifyReply): Promise<{ id: string }> {
     const createdUs = receiptUs()
     const payload = request.body as Buffer
-    if (payload.length === 0) {
-      throw new HttpError('malformed_request', 'the body is empty: send a SenML pack or a JSON document')
-    }
-    const { channel, subtopic, contentType, publisher, boundedOwner } = request.getDecorator<Publish>(publishKey)
-    // A writer reads an object as JSON, also if it is labelled as SenML.
-    if (contentType === 'application/senml+json' && hasObjectRoot(payload)) checkFormat(subtopic)
-    const message = { channel, subtopic, publisher: publisher ?? '', protocol: 'http', contentType, createdUs, createdRestNs: 0, payload }
     const { prefer } = request.headers
-    const prefersStrict = prefer !== undefined && isStrict(String(prefer))
-    if (prefersStrict) reply.header('preference-applied', 'handling=strict')
-    // Of a bounded owner too: dead letters stay, so those of one user could fill their file, and then the writer waits.
-    const decoded = prefersStrict || boundedOwner !== undefined ? checkDecodable(decoder, message) : undefined
-    if (publisher === null) throw new HttpError('forbidden')
-    quotas?.take(channel, publisher)
-    let giveBackBytes: (() => void) | undefined
-    try {
-      if (boundedOwner !== undefined) giveBackBytes = bounds.take(boundedOwner, payload.length, decoded!)
-      const [position] = await log.append([message])
-      metrics.accepted(payload.length)
-      const id = `${logLabel()}-${position!.partition}-${position!.offset}`
-      arrivals?.accepted(publisher, channel, id, position!)
-      return { id }
-    } catch (error) {
-      quotas?.giveBack(channel, publisher)
-      giveBackBytes?.()
-      throw error
-    }
+    const isStrict = prefer !== undefined && isStrictHandling(String(prefer))
+    if (isStrict) reply.header('preference-applied', 'handling=strict')
+    return publisher.publish({ ...request.getDecorator<Publish>(publishKey), protocol: 'http', createdUs, payload, isStrict })
   }
 
   return async app => {
@@ -201,20 +141,4 @@ function readContentType(request: FastifyRequest): MediaType {
     throw new HttpError('unsupported_media_type', `send the Content-Type ${mediaTypes.join(', ')}, in UTF-8`)
   }
   return contentType
-}
-
-/** The last part of the subtopic names the format of a JSON message; SenML is stored under `messages`. */
-function checkFormat(subtopic: string): void {
-  if (subtopic === '') {
-    throw malformedSubtopic(
-      'a JSON document needs a subtopic, whose last part is its format: publish to /channels/<channel>/messages/<format>, or send SenML, an array of records, as application/senml+json',
-    )
-  }
-  if (subtopic === senmlFormat || subtopic.endsWith(`.${senmlFormat}`)) {
-    throw malformedSubtopic('a JSON subtopic cannot end in "messages", which is reserved for SenML: choose another last part')
-  }
-}
-
-function malformedSubtopic(detail: string): HttpError {
-  return new HttpError('malformed_request', detail, { faults: [{ pointer: '/path/subtopic', detail }] })
 }

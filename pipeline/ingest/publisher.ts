@@ -1,0 +1,129 @@
+// The checks of a message and its append to the log: the same for every protocol that devices publish with, which share the quotas.
+
+import type { Logger } from '../../config/logger.ts'
+import { HttpError } from '../../http/errors.ts'
+import { senmlFormat } from '../../transformers/record-batch.ts'
+import { hasObjectRoot } from '../../transformers/root.ts'
+import type { Log } from '../log.ts'
+import type { Decoder } from '../writer/decode.ts'
+import type { ArrivalListener } from './arrivals.ts'
+import type { MediaType } from './content-type.ts'
+import type { IngestMetrics } from './metrics.ts'
+import type { IngestOptions } from './options.ts'
+import { type OwnerBounds, openOwnerBounds } from './owner-bounds.ts'
+import { openQuotas, type Quotas } from './quotas.ts'
+import { checkDecodable, openDefaultDecoder } from './strict-handling.ts'
+
+export interface PublisherParts {
+  readonly log: Log
+  /** The first part of a message id: the log's number in the store, or the topic's name if there is no store in this process. */
+  readonly logLabel: () => string
+  readonly metrics: IngestMetrics
+  readonly options: Pick<IngestOptions, 'payloadBytesMax' | 'thingMessagesPerMinute' | 'channelMessagesPerMinute'>
+  /** Decoder for strict handling; by default that of a writer with default options. */
+  readonly decoder?: Decoder
+  /** By default those of the options. */
+  readonly quotas?: Quotas | undefined
+  /** For things whose owner has bounds. */
+  readonly bounds?: OwnerBounds | undefined
+  readonly arrivals?: ArrivalListener
+  /** For what bounds say. */
+  readonly logger?: Pick<Logger, 'warn'>
+}
+
+/** Whose message it is. */
+export interface Sender {
+  /** The thing; null if it may not publish on the channel, which is answered after the message's format was checked. */
+  readonly publisher: string | null
+  /** The owner of the thing, if they registered themselves and have bounds. */
+  readonly boundedOwner: string | undefined
+}
+
+export interface Publication extends Sender {
+  readonly channel: string
+  /** As `subtopicOf` returns it. */
+  readonly subtopic: string
+  /** For the envelope. */
+  readonly protocol: 'http' | 'mqtt'
+  readonly contentType: MediaType
+  /** When it was received: microseconds since 1970. */
+  readonly createdUs: number
+  readonly payload: Uint8Array
+  /** Decodes the payload first, and refuses what would become a dead letter. */
+  readonly isStrict: boolean
+}
+
+export interface Publisher {
+  /**
+   * Checks what is known before the payload; counts nothing, because a rejected message must not count.
+   *
+   * @throws HttpError `malformed_request` for a subtopic without a format, `too_many_requests` for a quota that is used up
+   */
+  check(head: Omit<Publication, 'protocol' | 'createdUs' | 'payload' | 'isStrict'>): void
+  /**
+   * Resolves with the id when the message is durable in the log.
+   *
+   * @throws HttpError `malformed_request`, `undecodable`, `forbidden`, `too_many_requests`, `too_large`: nothing was stored
+   * @throws LogUnavailableError, MessageRefusedError, SystemicError as `Log.append`
+   */
+  publish(publication: Publication): Promise<{ id: string }>
+}
+
+export function openPublisher({
+  log,
+  logLabel,
+  metrics,
+  options,
+  decoder = openDefaultDecoder(options.payloadBytesMax),
+  quotas = openQuotas(options),
+  logger,
+  bounds = openOwnerBounds(logger),
+  arrivals,
+}: PublisherParts): Publisher {
+  return {
+    check({ channel, subtopic, contentType, publisher, boundedOwner }) {
+      if (contentType === 'application/json') checkFormat(subtopic)
+      if (publisher !== null) quotas?.check(channel, publisher)
+      if (boundedOwner !== undefined) bounds.check(boundedOwner)
+    },
+    async publish({ channel, subtopic, publisher, boundedOwner, protocol, contentType, createdUs, payload, isStrict }) {
+      if (payload.length === 0) throw new HttpError('malformed_request', 'the body is empty: send a SenML pack or a JSON document')
+      // A writer reads an object as JSON, also if it is labelled as SenML.
+      if (contentType === 'application/senml+json' && hasObjectRoot(payload)) checkFormat(subtopic)
+      const message = { channel, subtopic, publisher: publisher ?? '', protocol, contentType, createdUs, createdRestNs: 0, payload }
+      // Of a bounded owner too: dead letters stay, so those of one user could fill their file, and then the writer waits.
+      const decoded = isStrict || boundedOwner !== undefined ? checkDecodable(decoder, message) : undefined
+      if (publisher === null) throw new HttpError('forbidden')
+      quotas?.take(channel, publisher)
+      let giveBackBytes: (() => void) | undefined
+      try {
+        if (boundedOwner !== undefined) giveBackBytes = bounds.take(boundedOwner, payload.length, decoded!)
+        const [position] = await log.append([message])
+        metrics.accepted(payload.length)
+        const id = `${logLabel()}-${position!.partition}-${position!.offset}`
+        arrivals?.accepted(publisher, channel, id, position!)
+        return { id }
+      } catch (error) {
+        quotas?.giveBack(channel, publisher)
+        giveBackBytes?.()
+        throw error
+      }
+    },
+  }
+}
+
+/** The last part of the subtopic names the format of a JSON message; SenML is stored under `messages`. */
+function checkFormat(subtopic: string): void {
+  if (subtopic === '') {
+    throw malformedSubtopic(
+      'a JSON document needs a subtopic, whose last part is its format: publish to /channels/<channel>/messages/<format>, or send SenML, an array of records, as application/senml+json',
+    )
+  }
+  if (subtopic === senmlFormat || subtopic.endsWith(`.${senmlFormat}`)) {
+    throw malformedSubtopic('a JSON subtopic cannot end in "messages", which is reserved for SenML: choose another last part')
+  }
+}
+
+function malformedSubtopic(detail: string): HttpError {
+  return new HttpError('malformed_request', detail, { faults: [{ pointer: '/path/subtopic', detail }] })
+}
