@@ -13,6 +13,7 @@ import { compatibilityOption } from './http/older-clients.ts'
 import { httpFaults, httpOptions } from './http/options.ts'
 import { ingestFaults, ingestOptions } from './pipeline/ingest/options.ts'
 import { assertMemory } from './pipeline/memory.ts'
+import { mqttFaults, mqttOptions } from './pipeline/mqtt/options.ts'
 import { batchOptions, logOptions, messageOptions, subscriberOptions, workersOptions } from './pipeline/options.ts'
 import { transformerFaults, transformerOptions } from './pipeline/transformer-options.ts'
 import { subjectFilter } from './pipeline/writer/subject-filter.ts'
@@ -46,6 +47,7 @@ export const upOptions = Type.Object({
   certificates: certificatesOptions,
   provision: provisionOptions,
   ingest: ingestOptions,
+  mqtt: mqttOptions(true),
   log: logOptions,
   message: messageOptions,
   subscriber: subscriberOptions,
@@ -71,7 +73,7 @@ export type UpOptions = Static<typeof upOptions> & {
  */
 export function loadUpOptions(sources: OptionSources): UpOptions {
   const options = loadOptions(upOptions, sources)
-  const faults: OptionFault[] = [...httpFaults(options.http), ...ingestFaults(options.ingest, options.http)]
+  const faults: OptionFault[] = [...httpFaults(options.http), ...ingestFaults(options.ingest, options.http), ...mqttFaults(options.mqtt)]
   faults.push(...transformerFaults(options.transformer))
   noteFault(faults, 'subscriber.subjects', () => void subjectFilter(options.subscriber.subjects))
   noteFault(faults, 'workers.memory_bytes', () => void assertMemory(options))

@@ -32,6 +32,7 @@ import { openEmbeddedLog } from './pipeline/embedded-log/log.ts'
 import { openEmbeddedSource } from './pipeline/embedded-log/source.ts'
 import { openEmbeddedTopicReader } from './pipeline/embedded-log/topic-reader.ts'
 import { openIngestMetrics } from './pipeline/ingest/metrics.ts'
+import { openPublisher } from './pipeline/ingest/publisher.ts'
 import { ingestRoutes } from './pipeline/ingest/routes.ts'
 import { openLiveMessages } from './pipeline/live/live.ts'
 import { memoryBytesMax } from './pipeline/memory.ts'
@@ -45,6 +46,7 @@ import { liveRoutes } from './readers/live/routes.ts'
 import { openPostgresReader } from './readers/postgres/reader.ts'
 import { readerRoutes } from './readers/routes.ts'
 import { masterKeyFile, openFolderDatabase } from './roles/folder-database.ts'
+import { openMqtt } from './roles/mqtt.ts'
 import { openReaderMetrics } from './roles/reader/metrics.ts'
 import { openAdministration } from './roles/tools/admin-routes.ts'
 import { openAudit } from './sinks/postgres/audit.ts'
@@ -252,18 +254,18 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
     },
   })
   app.register(controlPlane.routes)
-  app.register(
-    ingestRoutes({
-      log,
-      logLabel: () => String(sink.logNumbers[0]),
-      access,
-      metrics: openIngestMetrics(registry),
-      options: options.ingest,
-      decoder: openDecoder({ ...decoder, subscribed: () => true }),
-      arrivals: inConsole.arrivals,
-      logger,
-    }),
-  )
+  const ingest = {
+    log,
+    logLabel: () => String(sink.logNumbers[0]),
+    access,
+    metrics: openIngestMetrics(registry),
+    options: options.ingest,
+    decoder: openDecoder({ ...decoder, subscribed: () => true }),
+    arrivals: inConsole.arrivals,
+    logger,
+  }
+  const publisher = openPublisher(ingest)
+  app.register(ingestRoutes({ ...ingest, publisher }))
   const readerMetrics = openReaderMetrics(registry)
   app.register(async watched => {
     readerMetrics.watch(watched)
@@ -297,6 +299,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   closeLater(() => administration.close())
   app.register(administration.routes)
   closeLater(() => closeServer(app, requestDrainMsMax))
+  await openMqtt({ ...ingest, publisher, mqtt: options.mqtt, registry, closeLater })
 
   const url = await listen(app, options.http)
   closeLater(async () => {

@@ -1,6 +1,7 @@
 // Opens and closes the server's port, with clear errors if that fails.
 
 import { Server as HttpsServer } from 'node:https'
+import type { Server } from 'node:net'
 import type { ListenAddress } from './listen-address.ts'
 import type { HttpServer } from './server.ts'
 
@@ -27,14 +28,22 @@ export async function listen(
   try {
     await app.listen({ host, port })
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    // Other errors, for example of a plugin, are thrown unchanged.
-    const reason = code === undefined ? undefined : reasonOf(code, host, port, advice)
-    throw reason === undefined ? error : new ListenError(reason, { cause: error })
+    throw listenFailure(error, { host, port }, advice)
   }
-  const address = app.server.address()
-  const open = typeof address === 'object' && address !== null ? address.port : port
-  return `${app.server instanceof HttpsServer ? 'https' : 'http'}://${reachable(host)}:${open}`
+  return `${app.server instanceof HttpsServer ? 'https' : 'http'}://${reachableAddress(app.server, { host, port })}`
+}
+
+/** The ListenError for why a port cannot be opened. Other errors, for example of a plugin, are returned unchanged. */
+export function listenFailure(error: unknown, { host, port }: ListenAddress, advice: ListenAdvice): unknown {
+  const { code } = error as NodeJS.ErrnoException
+  const reason = code === undefined ? undefined : reasonOf(code, host, port, advice)
+  return reason === undefined ? error : new ListenError(reason, { cause: error })
+}
+
+/** Host and port of a listening server, as a client writes them: `127.0.0.1:8080`. */
+export function reachableAddress(server: Server, { host, port }: ListenAddress): string {
+  const address = server.address()
+  return `${reachable(host)}:${typeof address === 'object' && address !== null ? address.port : port}`
 }
 
 /** Replaces the wildcard address, which a client cannot connect to. */

@@ -89,7 +89,7 @@ const starts: Readonly<Record<string, Start>> = {
   api,
   ingest: { words: ['ingest', '--port', '0'], environment: { ...log, ...control } },
   'reader relational': { words: ['reader', 'relational', '--port', '0'], environment: { ...store, ...control } },
-  up: { words: ['up', '--port', '0', '--data', join(folder, 'data')], environment: {} },
+  up: { words: ['up', '--port', '0', '--data', join(folder, 'data')], environment: { SVC_MQTT_PORT: '0' } },
   'dlq ls --help': { words: ['dlq', 'ls', '--help'], environment: {} },
 }
 

@@ -1,4 +1,6 @@
-// Parses the content type of a publish into the media type of its message.
+// Parses the content type of a publish into the media type of its message, or finds it by the payload.
+
+import { hasSenmlRoot } from '../../transformers/root.ts'
 
 /** The media types that transformers can decode; the envelope has them without parameters. */
 export const mediaTypes = ['application/senml+json', 'application/senml+cbor', 'application/json'] as const
@@ -19,6 +21,14 @@ export function mediaTypeOf(header: string | undefined): MediaType | undefined {
   const mediaType = mediaTypes.find(known => known === essence)
   if (mediaType === undefined || end === -1) return mediaType
   return parametersAreFine(header, end) ? mediaType : undefined
+}
+
+/** What a payload without a content type is read as: CBOR if it begins like an array of it, which no text does, else SenML or JSON by its root. */
+export function mediaTypeOfPayload(payload: Uint8Array): MediaType {
+  // RFC 8949 §3.1: the heads of arrays with at most 2^32 items, and of those without a length.
+  const head = payload[0] ?? 0
+  if ((head >= 0x80 && head <= 0x9a) || head === 0x9f) return 'application/senml+cbor'
+  return hasSenmlRoot(payload) ? 'application/senml+json' : 'application/json'
 }
 
 function parametersAreFine(header: string, start: number): boolean {

@@ -197,14 +197,23 @@ export function groupMetrics(registry: Registry, writer: string, topics: readonl
   }
 }
 
+/** Of the gauge `open_connections`, which several components of a process share. */
+export const openConnectionsHelp = 'Open connections: live streams of a reader, and MQTT connections.'
+
 /** The counter of this name in the registry, created if it is missing: several components of a process share their names. */
 export function counter(registry: Registry, name: string, help: string, labelNames: readonly string[]): Counter {
   const present: Metric | undefined = registry.getSingleMetric(name)
   return present instanceof Counter ? present : new Counter({ name, help, labelNames, registers: [registry] })
 }
 
-/** @param aggregator how the values of several workers are combined */
-function gauge(registry: Registry, name: string, help: string, labelNames: readonly string[], aggregator: 'sum' | 'max' = 'sum'): Gauge {
+/** The same for a gauge. @param aggregator how the values of several workers are combined */
+export function gauge(
+  registry: Registry,
+  name: string,
+  help: string,
+  labelNames: readonly string[],
+  aggregator: 'sum' | 'max' = 'sum',
+): Gauge {
   const present: Metric | undefined = registry.getSingleMetric(name)
   return present instanceof Gauge ? present : new Gauge({ name, help, labelNames, aggregator, registers: [registry] })
 }

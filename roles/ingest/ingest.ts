@@ -1,12 +1,14 @@
-// The role `ingest`: appends messages that devices send over HTTP to the log, and asks the control plane in another process who may publish.
+// The role `ingest`: appends messages that devices send over HTTP and MQTT to the log, and asks the control plane in another process who may publish.
 
 import type { Logger } from '../../config/logger.ts'
 import { watchDependency } from '../../config/outage.ts'
 import { openWhenThere } from '../../config/run-process.ts'
 import type { RoleListeners } from '../../http/role-listeners.ts'
 import { openIngestMetrics } from '../../pipeline/ingest/metrics.ts'
+import { openPublisher } from '../../pipeline/ingest/publisher.ts'
 import { ingestRoutes } from '../../pipeline/ingest/routes.ts'
 import { type Log, LogUnavailableError } from '../../pipeline/log.ts'
+import { openMqtt } from '../mqtt.ts'
 import { openRoleAccess } from '../remote-access.ts'
 import { type RoleScope, runRole } from '../run-role.ts'
 import type { IngestRoleOptions } from './options.ts'
@@ -41,21 +43,20 @@ async function open(options: IngestRoleOptions, openLog: OpenIngestLog, role: Ro
   let log = absentLog(options.log.topic)
   closeLater(() => log.close())
 
+  const append: Log['append'] = messages => log.append(messages)
   const metrics = openIngestMetrics(registry)
+  // Log numbers are known only to the store, which ingest cannot access: the topic's name identifies the log as well.
+  const parts = { log: { ...log, append }, logLabel: () => log.name, access, metrics, options: options.ingest, logger }
+  const publisher = openPublisher(parts)
   const listeners = await role.listen({
     services: ['ingest'],
     asksForCertificate: options.ingest.clientCertificates === 'tls',
-    // Log numbers are known only to the store, which ingest cannot access: the topic's name identifies the log as well.
-    routes: async app => {
-      const append: Log['append'] = messages => log.append(messages)
-      await app.register(
-        ingestRoutes({ log: { ...log, append }, logLabel: () => log.name, access, metrics, options: options.ingest, logger }),
-      )
-    },
+    routes: async app => void (await app.register(ingestRoutes({ ...parts, publisher }))),
     internal: { address: options.internal.listen },
     checks: { log: () => log.check(), 'control-plane': () => control.check() },
     isServing: () => control.isAccepted(),
   })
+  await openMqtt({ ...parts, publisher, mqtt: options.mqtt, registry, closeLater })
   const openingLog = openWhenThere({
     open: () => openLog(options.log, logger),
     closeLate: late => late.close(),

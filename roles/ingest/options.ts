@@ -12,6 +12,7 @@ import { compatibilityOption } from '../../http/older-clients.ts'
 import { httpFaults, httpOptions } from '../../http/options.ts'
 import { ingestFaults, ingestOptions } from '../../pipeline/ingest/options.ts'
 import { kafkaFaults, kafkaLogOptions } from '../../pipeline/kafka/options.ts'
+import { mqttFaults, mqttOptions } from '../../pipeline/mqtt/options.ts'
 
 /** The options of `./sluice ingest`. */
 export const ingestRoleOptions = Type.Object({
@@ -24,6 +25,7 @@ export const ingestRoleOptions = Type.Object({
   control: controlOptions,
   log: kafkaLogOptions,
   ingest: ingestOptions,
+  mqtt: mqttOptions(false),
   logging: loggingOptions,
   process: processOptions,
 })
@@ -39,6 +41,7 @@ export function loadIngestOptions(sources: OptionSources): IngestRoleOptions {
   const faults: OptionFault[] = [
     ...httpFaults(options.http),
     ...ingestFaults(options.ingest, options.http),
+    ...mqttFaults(options.mqtt),
     ...controlFaults(options.control),
     ...kafkaFaults(options.log, options.env),
     ...knownSecretFaults(options.env, { 'control.token': splitSecrets(options.control.token) }),

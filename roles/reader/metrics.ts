@@ -3,9 +3,9 @@
 // Labels never contain data from devices or clients: a path is that of the route, with the names of its parameters.
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { Gauge, Histogram, type Registry } from 'prom-client'
+import { Histogram, type Registry } from 'prom-client'
 import type { HttpServer } from '../../http/server.ts'
-import { counter } from '../../pipeline/writer/metrics.ts'
+import { counter, gauge, openConnectionsHelp } from '../../pipeline/writer/metrics.ts'
 import type { LiveMetrics } from '../../readers/live/routes.ts'
 import { QueryTooLargeError, type Reader } from '../../readers/reader.ts'
 
@@ -46,12 +46,7 @@ export function openReaderMetrics(registry: Registry): ReaderMetrics {
     [...componentLabels, 'stage', 'error_type', 'error_code'],
   )
 
-  const streams = new Gauge({
-    name: 'open_connections',
-    help: 'Open live streams.',
-    labelNames: componentLabels,
-    registers: [registry],
-  }).labels(component)
+  const streams = gauge(registry, 'open_connections', openConnectionsHelp, componentLabels).labels(component)
   streams.set(0)
   const ends = counter(registry, 'connection_shutdown_total', 'Ended live streams by reason: `left` if the client disconnected.', [
     ...componentLabels,

@@ -13,7 +13,10 @@ async function onTerminal(data: string, work: (url: string, printed: string) => 
   const command = [process.execPath, `${root}main.ts`, 'up', '--port', '0', '--data', data]
   const script = process.platform === 'darwin' ? ['-q', '/dev/null', ...command] : ['-qefc', command.join(' '), '/dev/null']
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('SVC_') && name !== 'NODE_ENV')
-  const child = spawn('script', script, { cwd: root, env: { ...Object.fromEntries(kept), SVC_ADMIN_EMAIL: 'chief@sluice.example' } })
+  const child = spawn('script', script, {
+    cwd: root,
+    env: { ...Object.fromEntries(kept), SVC_ADMIN_EMAIL: 'chief@sluice.example', SVC_MQTT_PORT: '0' },
+  })
   let printed = ''
   const exit = once(child, 'close')
   const url = await new Promise<string>((resolve, reject) => {

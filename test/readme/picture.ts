@@ -57,7 +57,11 @@ ${texts.join('\n')}
 /** Starts the platform on a free port, in a folder like a checkout. */
 async function start(folder: string): Promise<{ url: string; printed: string; stop(): Promise<unknown> }> {
   await symlink(join(root, 'sluice'), join(folder, 'sluice'))
-  const child = spawn('./sluice', ['up', '--port', '0'], { cwd: folder, stdio: ['ignore', 'pipe', 'ignore'] })
+  const child = spawn('./sluice', ['up', '--port', '0'], {
+    cwd: folder,
+    env: { ...process.env, SVC_MQTT_PORT: '0' },
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
   const exit = once(child, 'exit')
   let printed = ''
   for await (const chunk of child.stdout.setEncoding('utf8').iterator({ destroyOnReturn: false })) {

@@ -47,6 +47,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   'readers/live/': [...readersMayImport, 'pipeline/live/messages.ts', 'transformers/record-batch.ts', 'transformers/json/json-text.ts'],
   'pipeline/': ['config/', 'http/', 'database/', 'transformers/', 'sinks/'],
   'pipeline/ingest/': ['config/', 'http/', 'transformers/', 'sinks/', 'pipeline/', 'control-plane/client.ts'],
+  'pipeline/mqtt/': ['config/', 'http/', 'transformers/', 'pipeline/', 'control-plane/client.ts'],
   'control-plane/': ['config/', 'http/', 'database/', 'transformers/json/times/rfc3339.ts', 'transformers/uuid.ts'],
   // A page over the API; what only `up` shows there, it hands in.
   'console/': ['http/', 'config/', 'database/', 'control-plane/client.ts', 'pipeline/', 'sinks/audit.ts', 'transformers/'],

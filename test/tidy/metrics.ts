@@ -5,6 +5,7 @@ import { createLogger } from '../../config/logger.ts'
 import { openOutages } from '../../config/outage.ts'
 import { watchExpiries } from '../../control-plane/certificates/metrics.ts'
 import { openIngestMetrics } from '../../pipeline/ingest/metrics.ts'
+import { openMqttMetrics } from '../../pipeline/mqtt/metrics.ts'
 import { groupMetrics, pipelineMetrics } from '../../pipeline/writer/metrics.ts'
 import { openReaderMetrics } from '../../roles/reader/metrics.ts'
 
@@ -18,7 +19,7 @@ const group: Register = registry => groupMetrics(registry, 'component', ['topic'
 /** `up` has all of them. */
 const roles: Readonly<Record<string, readonly Register[]>> = {
   api: [outages, certificates],
-  ingest: [outages, openIngestMetrics],
+  ingest: [outages, openIngestMetrics, openMqttMetrics],
   writer: [outages, writer, group],
   reader: [outages, openReaderMetrics],
 }

@@ -2,6 +2,7 @@
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { cp, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -41,9 +42,11 @@ const liftedBounds = { SVC_USERS_REGISTRATIONS_PER_HOUR: '0' }
 export const promptStop = { SVC_PROCESS_STOP_SECONDS: '5' }
 
 /** The environment without variables that change the platform's options. */
-function environmentFor(extra: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
+function environmentFor(root: string, extra: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('SVC_') && name !== 'NODE_ENV' && !name.startsWith('VITEST'))
-  return { ...Object.fromEntries(kept), ...patientStop, ...liftedBounds, ...extra }
+  // Many platforms run at once, and an earlier release does not know the variable.
+  const freePorts = existsSync(join(root, 'pipeline/mqtt')) ? { SVC_MQTT_PORT: '0' } : {}
+  return { ...Object.fromEntries(kept), ...patientStop, ...liftedBounds, ...freePorts, ...extra }
 }
 
 /** Spawns the platform without waiting until it is ready. */
@@ -54,11 +57,11 @@ export function spawnPlatform(options: StartOptions): { child: ChildProcess; pri
     options.npmStartIn === undefined
       ? spawn(process.execPath, [join(root, 'main.ts'), 'up', ...upArguments], {
           cwd: root,
-          env: environmentFor({ ...describedAnswers(), ...options.environment }),
+          env: environmentFor(root, { ...describedAnswers(), ...options.environment }),
         })
       : spawn('npm', ['start', '--', ...upArguments], {
           cwd: options.npmStartIn,
-          env: environmentFor(options.environment),
+          env: environmentFor(options.npmStartIn, options.environment),
         })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) {

@@ -1,0 +1,137 @@
+// What a CONNECT asks for: whose connection it is, or why it is refused (MQTT 5 §3.1, MQTT 3.1.1 §3.1).
+
+import { randomUUID } from 'node:crypto'
+import type { IConnackPacket, IConnectPacket } from 'mqtt-packet'
+import { type AccessControl, AccessUnavailableError, type Credential, noChannel } from '../../control-plane/client.ts'
+import type { ErrorCode } from '../../http/errors.ts'
+import type { Version } from './packets.ts'
+import { reasons, returnCodes } from './reasons.ts'
+
+/** An accepted connection. Nothing of it stays after its end: there are no persistent sessions. */
+export interface Session {
+  readonly version: Version
+  readonly credential: Credential
+  /** The thing's id in lower case, as the client says; empty if it says none. */
+  readonly userName: string
+  readonly clientId: string
+  /** Whether the client did not say its id, and gets it in the CONNACK (MQTT 5 §3.2.2.3.7). */
+  readonly isClientIdAssigned: boolean
+  readonly address: string
+  /** Seconds; 0 for none. */
+  readonly keepAliveSeconds: number
+  readonly will: IConnectPacket['will'] | undefined
+  /** Whether the client asked for a session that survives the connection. */
+  readonly wantsToStay: boolean
+  /** The thing of the key; undefined until an answer of the access control says it. */
+  thing: string | undefined
+}
+
+export interface Refusal {
+  /** MQTT 5. */
+  readonly reasonCode: number
+  /** MQTT 3.1.1. */
+  readonly returnCode: number
+  /** Under which it is counted. */
+  readonly code: ErrorCode
+  readonly sentence: string
+}
+
+const clientIdBytesMax = 256
+/** As in the header Authorization. */
+const keyPattern = /^[^\s,]+$/
+
+const unknownKey: Refusal = {
+  reasonCode: reasons.badUserNameOrPassword,
+  returnCode: returnCodes.badUserNameOrPassword,
+  code: 'unauthenticated',
+  sentence:
+    'unknown thing key: send as password the key returned when the thing was created, and as user name the id of the thing or nothing',
+}
+
+/** The same for every wrong key or user name, so that it does not tell what exists. */
+export async function authenticate(
+  connect: IConnectPacket & { readonly protocolVersion: Version },
+  address: string,
+  access: AccessControl,
+): Promise<Session | Refusal> {
+  const { protocolVersion: version, clientId, clean = false, keepalive = 0, username = '', password, will, properties = {} } = connect
+  if (properties.authenticationMethod !== undefined) {
+    const sentence = 'enhanced authentication is not supported: send the key of a thing as password'
+    return { reasonCode: reasons.badAuthenticationMethod, returnCode: returnCodes.notAuthorized, code: 'unauthenticated', sentence }
+  }
+  if ((clientId === '' && version === 4 && !clean) || Buffer.byteLength(clientId) > clientIdBytesMax) {
+    const sentence = `the client id is ${clientId === '' ? 'empty, which needs a clean session' : `longer than ${clientIdBytesMax} bytes`}: choose another one`
+    return { reasonCode: reasons.clientIdNotValid, returnCode: returnCodes.clientIdNotValid, code: 'malformed_request', sentence }
+  }
+  if (will?.qos === 2) {
+    const sentence = 'the will has QoS 2: use QoS 0 or 1'
+    return { reasonCode: reasons.qosNotSupported, returnCode: returnCodes.notAuthorized, code: 'malformed_request', sentence }
+  }
+  const secret = password?.toString() ?? ''
+  if (!keyPattern.test(secret)) return unknownKey
+  const session: Session = {
+    version,
+    credential: { scheme: 'Thing', secret },
+    userName: username.toLowerCase(),
+    clientId: clientId === '' ? randomUUID() : clientId,
+    isClientIdAssigned: clientId === '',
+    address,
+    keepAliveSeconds: keepalive,
+    will,
+    wantsToStay: version === 5 ? (properties.sessionExpiryInterval ?? 0) > 0 : !clean,
+    thing: undefined,
+  }
+  return (await whyRefused(session, access)) ?? session
+}
+
+/** @returns undefined if the key is that of a thing, whichever channels it is connected to */
+export async function whyRefused(session: Session, access: AccessControl): Promise<Refusal | undefined> {
+  const { credential, address, userName } = session
+  try {
+    const answer = await access.authorize({ credential, channel: noChannel, action: 'publish', address })
+    if (!answer.allowed && answer.reason === 'limited') {
+      const sentence = `too many attempts with this unknown thing key from this address: retry after ${Math.ceil(answer.leftMs / 1000)} s`
+      const codes = { reasonCode: reasons.connectionRateExceeded, returnCode: returnCodes.notAuthorized }
+      return { ...codes, code: 'too_many_requests', sentence }
+    }
+    if (!answer.allowed && answer.reason === 'unauthenticated') return unknownKey
+    if (answer.publisher == null) return undefined
+    if (isOther(userName, answer.publisher)) return unknownKey
+    session.thing = answer.publisher
+    return undefined
+  } catch (error) {
+    if (!(error instanceof AccessUnavailableError)) throw error
+    const codes = { reasonCode: reasons.serverUnavailable, returnCode: returnCodes.serverUnavailable }
+    return { ...codes, code: 'unavailable', sentence: 'the key cannot be checked now: retry' }
+  }
+}
+
+/** Whether a client says that it is another thing than its key is of. */
+export function isOther(userName: string, thing: string): boolean {
+  return userName !== '' && userName !== thing
+}
+
+/** What a client of MQTT 5 may send: topic aliases are remembered for one connection. */
+export const topicAliasMax = 16
+
+/** @param packetBytesMax the largest packet that is accepted */
+export function connackOf(session: Session, inFlightMax: number, packetBytesMax: number): IConnackPacket {
+  const { version, isClientIdAssigned, clientId, wantsToStay } = session
+  if (version === 4) return { cmd: 'connack', sessionPresent: false, returnCode: returnCodes.accepted }
+  const properties = {
+    ...(wantsToStay ? { sessionExpiryInterval: 0 } : {}),
+    receiveMaximum: inFlightMax,
+    maximumQoS: 1,
+    maximumPacketSize: packetBytesMax,
+    ...(isClientIdAssigned ? { assignedClientIdentifier: clientId } : {}),
+    topicAliasMaximum: topicAliasMax,
+    wildcardSubscriptionAvailable: false,
+    subscriptionIdentifiersAvailable: false,
+    sharedSubscriptionAvailable: false,
+  }
+  return { cmd: 'connack', sessionPresent: false, reasonCode: reasons.success, properties }
+}
+
+export function refusedConnack({ reasonCode, returnCode, sentence }: Refusal): IConnackPacket {
+  return { cmd: 'connack', sessionPresent: false, reasonCode, returnCode, properties: { reasonString: sentence } }
+}

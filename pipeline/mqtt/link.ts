@@ -1,0 +1,123 @@
+// Packets over one socket. They are read one at a time, so what is not read waits at the client; and a connection ends after its last packet was sent.
+
+import type { Socket } from 'node:net'
+import type { Packet } from 'mqtt-packet'
+import { oneForm } from '../../http/requests/client-address.ts'
+import { decode, decodeConnect, encode, openFrames, type Version } from './packets.ts'
+import type { StartTimer } from './timer.ts'
+
+export interface Link {
+  /** Of the client. */
+  readonly address: string
+  /** Aborts when the connection is closed. */
+  readonly closed: AbortSignal
+  /**
+   * The CONNECT; undefined if the client disconnected.
+   *
+   * @throws PacketError
+   */
+  connect(bytesMax: number): Promise<ReturnType<typeof decodeConnect> | undefined>
+  /**
+   * The next packet; undefined after the end. A client that does not read what it gets is not read either.
+   *
+   * @throws PacketError
+   */
+  next(bytesMax: number): Promise<Packet | undefined>
+  /** Does nothing after the end. */
+  send(packet: Packet): void
+  /** Sends a last packet, and closes the connection when the client has it, or after a second. Nothing is read from then on. */
+  end(last?: Packet): void
+}
+
+/** How long a client has to take its last packet. */
+const lastMsMax = 1_000
+/** A client that takes only smaller packets gets reason codes without texts (MQTT 5 §3.1.2.11.4). */
+const reasonPacketBytesMin = 1_024
+
+export function openLink(socket: Socket, startTimer: StartTimer): Link {
+  const frames = openFrames()
+  const closing = new AbortController()
+  let version: Version = 4
+  let takesTexts = true
+  let isEnding = false
+  let wake: (() => void) | undefined
+
+  socket.pause()
+  socket.on('data', (chunk: Buffer) => {
+    if (isEnding) return
+    frames.push(chunk)
+    socket.pause()
+    wake?.()
+  })
+  socket.on('end', stop)
+  // What ended it is no fault of this side: it closes next.
+  socket.on('error', () => socket.destroy())
+  socket.once('close', () => {
+    stop()
+    closing.abort()
+  })
+
+  function stop(): void {
+    isEnding = true
+    wake?.()
+  }
+
+  function drained(): Promise<void> {
+    return new Promise(resolve => {
+      const done = (): void => {
+        socket.off('drain', done).off('close', done)
+        resolve()
+      }
+      socket.on('drain', done).on('close', done)
+    })
+  }
+
+  async function frame(bytesMax: number): Promise<Buffer | undefined> {
+    if (socket.writableNeedDrain) await drained()
+    for (;;) {
+      // What arrived before the client ended its side counts.
+      const found = socket.destroyed || socket.writableEnded ? undefined : frames.next(bytesMax)
+      if (found !== undefined || isEnding) return found
+      await new Promise<void>(resolve => {
+        wake = resolve
+        socket.resume()
+      })
+    }
+  }
+
+  function bytesOf(packet: Packet): Buffer {
+    if (takesTexts || !('properties' in packet)) return encode(packet, version)
+    return encode({ ...packet, properties: { ...packet.properties, reasonString: undefined } } as unknown as Packet, version)
+  }
+
+  return {
+    address: socket.remoteAddress === undefined ? '' : oneForm(socket.remoteAddress),
+    closed: closing.signal,
+    async connect(bytesMax) {
+      const found = await frame(bytesMax)
+      if (found === undefined) return undefined
+      const packet = decodeConnect(found)
+      version = packet.protocolVersion
+      const { requestProblemInformation, maximumPacketSize = Infinity } = packet.properties ?? {}
+      takesTexts = requestProblemInformation !== false && maximumPacketSize >= reasonPacketBytesMin
+      return packet
+    },
+    async next(bytesMax) {
+      const found = await frame(bytesMax)
+      return found && decode(found, version)
+    },
+    send(packet) {
+      if (socket.writable && !socket.writableEnded) socket.write(bytesOf(packet))
+    },
+    end(last) {
+      if (socket.writableEnded || socket.destroyed) return
+      stop()
+      if (last === undefined) socket.end()
+      else socket.end(bytesOf(last))
+      // Discards what arrives, as unread bytes would reset the connection before the client has read the last packet.
+      socket.resume()
+      const timer = startTimer(lastMsMax, () => socket.destroy())
+      socket.once('close', () => timer.stop())
+    },
+  }
+}

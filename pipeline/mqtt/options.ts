@@ -1,0 +1,57 @@
+// The options section `mqtt`: listen address, TLS, and limits of connections.
+
+import { type Static, Type } from 'typebox'
+import type { OptionFault } from '../../config/options/options.ts'
+import { mediaTypes } from '../ingest/content-type.ts'
+
+/** @param enabled by default in this role */
+export const mqttOptions = (enabled: boolean) =>
+  Type.Object({
+    enabled: Type.Boolean({ default: enabled, description: 'Whether devices can publish over MQTT.' }),
+    host: Type.String({
+      default: '127.0.0.1',
+      minLength: 1,
+      allowed: 'an address such as 127.0.0.1, 0.0.0.0 or ::',
+      description: 'Address to listen on for MQTT. The default is reachable from this machine only.',
+    }),
+    port: Type.Integer({ default: 1883, minimum: 0, maximum: 65535, description: 'Port to listen on for MQTT; 0 picks a free one.' }),
+    certFile: Type.Optional(Type.String({ minLength: 1, description: 'Certificate chain, as PEM: enables TLS. Read at start-up.' })),
+    keyFile: Type.Optional(Type.String({ minLength: 1, description: 'Private key of that certificate, as PEM.' })),
+    contentType: Type.Optional(
+      Type.Enum([...mediaTypes], {
+        description: 'Content type of messages that carry none, as all of MQTT 3.1.1. By default SenML or JSON by the root of the payload.',
+      }),
+    ),
+    connectionsMax: Type.Integer({
+      default: 10_000,
+      minimum: 1,
+      maximum: 1_000_000,
+      description: 'Connections at once; further ones are closed.',
+    }),
+    thingConnectionsMax: Type.Integer({
+      default: 100,
+      minimum: 1,
+      maximum: 1_000_000,
+      description: 'Of these with the key of one thing; further ones are refused.',
+    }),
+    connectTimeoutMs: Type.Integer({
+      default: 10_000,
+      minimum: 100,
+      maximum: 600_000,
+      description: 'Milliseconds within which a client must have sent its CONNECT and be accepted.',
+    }),
+    inFlightMax: Type.Integer({
+      default: 64,
+      minimum: 1,
+      maximum: 65_535,
+      description: 'Messages of one connection that may wait for the log at once: the Receive Maximum.',
+    }),
+  })
+
+export type MqttOptions = Static<ReturnType<typeof mqttOptions>>
+
+/** Faults that the schema cannot express. */
+export function mqttFaults({ certFile, keyFile }: Pick<MqttOptions, 'certFile' | 'keyFile'>): OptionFault[] {
+  if ((certFile === undefined) === (keyFile === undefined)) return []
+  return [{ place: 'mqtt.cert_file', problem: 'mqtt.cert_file and mqtt.key_file belong together: set both or neither' }]
+}

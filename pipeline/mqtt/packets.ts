@@ -1,0 +1,156 @@
+// Bytes to MQTT packets, one at a time, and packets to bytes. `mqtt-packet` reads what is inside a packet; where one ends is found here, so that a packet
+// that is too large is refused before it arrives, and the next one is not read before this one was handled.
+
+import { generate, type IConnectPacket, type Packet, type Parser, parser } from 'mqtt-packet'
+import { reasons } from './reasons.ts'
+
+export type Version = 4 | 5
+
+/** The client broke the protocol: the connection ends. */
+export class PacketError extends Error {
+  override readonly name = 'PacketError'
+  readonly reasonCode: number
+
+  /** @param reasonCode of the DISCONNECT for a client of MQTT 5 (MQTT 5 §4.13) */
+  constructor(reasonCode: number, message: string) {
+    super(message)
+    this.reasonCode = reasonCode
+  }
+}
+
+/** One byte for the kind and at most four for the length (MQTT 5 §2.1). */
+const headBytesMax = 5
+
+export interface Frames {
+  push(chunk: Buffer): void
+  /**
+   * The bytes of the next packet; undefined until all of them are there.
+   *
+   * @throws PacketError if its length is malformed or above `bytesMax`
+   */
+  next(bytesMax: number): Buffer | undefined
+}
+
+/** Splits a stream of bytes into packets. */
+export function openFrames(): Frames {
+  let chunks: Buffer[] = []
+  let length = 0
+
+  /** The first chunk, with at least so many bytes, of those that are there. */
+  function first(bytes: number): Buffer {
+    if (chunks.length > 1 && chunks[0]!.length < bytes) chunks = [Buffer.concat(chunks)]
+    return chunks[0]!
+  }
+
+  return {
+    push(chunk) {
+      chunks.push(chunk)
+      length += chunk.length
+    },
+    next(bytesMax) {
+      if (length < 2) return undefined
+      const size = sizeOf(first(headBytesMax))
+      if (size === undefined) return undefined
+      if (size > bytesMax) {
+        throw new PacketError(reasons.packetTooLarge, `a packet has ${size} bytes: at most ${bytesMax} are allowed`)
+      }
+      if (length < size) return undefined
+      const bytes = first(size)
+      if (bytes.length === size) chunks.shift()
+      else chunks[0] = bytes.subarray(size)
+      length -= size
+      return bytes.subarray(0, size)
+    },
+  }
+}
+
+/** The bytes of a packet, from its variable byte integer (MQTT 5 §1.5.5); undefined if that is not complete. */
+function sizeOf(head: Buffer): number | undefined {
+  let rest = 0
+  for (let at = 1; at < headBytesMax; at++) {
+    const byte = head[at]
+    if (byte === undefined) return undefined
+    rest += (byte & 0x7f) * 128 ** (at - 1)
+    if (byte < 0x80) return at + 1 + rest
+  }
+  throw new PacketError(reasons.malformedPacket, 'the length of a packet has more than four bytes')
+}
+
+const connect = 1
+
+/**
+ * The first packet of a connection.
+ *
+ * @throws PacketError if it is malformed, of another version of MQTT, or another packet
+ */
+export function decodeConnect(frame: Buffer): IConnectPacket & { readonly protocolVersion: Version } {
+  if (frame[0]! >> 4 !== connect) throw new PacketError(reasons.protocolError, 'the first packet is not a CONNECT')
+  const packet = decodeFirst(frame) as IConnectPacket
+  const { protocolVersion } = packet
+  if (protocolVersion !== 4 && protocolVersion !== 5) throw unsupportedVersion()
+  return { ...packet, protocolVersion }
+}
+
+/** A decoder keeps the version of the CONNECT that it reads, and so is used once. */
+function decodeFirst(frame: Buffer): Packet {
+  try {
+    return openDecoder({})(frame)
+  } catch (error) {
+    throw error instanceof PacketError && error.message.endsWith('Invalid protocol version') ? unsupportedVersion() : error
+  }
+}
+
+function unsupportedVersion(): PacketError {
+  return new PacketError(reasons.unsupportedVersion, 'the client speaks another version of MQTT: use 3.1.1 or 5')
+}
+
+const decoders = { 4: openDecoder({ protocolVersion: 4 }), 5: openDecoder({ protocolVersion: 5 }) }
+
+/**
+ * A packet after the first one. The decoders are shared by all connections, as they keep nothing between packets.
+ *
+ * @throws PacketError if it is malformed, or another CONNECT (MQTT 5 §3.1)
+ */
+export function decode(frame: Buffer, version: Version): Packet {
+  if (frame[0]! >> 4 === connect) throw new PacketError(reasons.protocolError, 'a second CONNECT on one connection')
+  return decoders[version](frame)
+}
+
+function openDecoder(settings: { readonly protocolVersion?: Version }): (frame: Buffer) => Packet {
+  let found: Packet | undefined
+  let fault: Error | undefined
+  let bytes = open()
+
+  function open(): Parser {
+    return parser({ ...settings })
+      .on('packet', packet => {
+        found = packet
+      })
+      .on('error', error => {
+        fault = error
+      })
+  }
+
+  return frame => {
+    found = undefined
+    fault = undefined
+    try {
+      bytes.parse(frame)
+    } catch (error) {
+      // It reads beyond the end of some packets.
+      fault = error as Error
+    }
+    if (fault === undefined && found !== undefined) return found
+    bytes = open()
+    throw new PacketError(reasons.malformedPacket, `a packet is malformed: ${fault?.message ?? 'it has another length than it says'}`)
+  }
+}
+
+/** @throws PacketError for a packet without an id (MQTT 5 §2.2.1) */
+export function checkId(messageId: number, kind: string): void {
+  if (messageId < 1) throw new PacketError(reasons.protocolError, `a ${kind} has no packet id`)
+}
+
+export function encode(packet: Packet, version: Version): Buffer {
+  return generate(packet, { protocolVersion: version })
+}

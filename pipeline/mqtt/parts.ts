@@ -1,0 +1,25 @@
+// What each MQTT connection needs of its process.
+
+import type { Logger } from '../../config/logger.ts'
+import type { AccessControl } from '../../control-plane/client.ts'
+import type { ArrivalListener } from '../ingest/arrivals.ts'
+import type { IngestMetrics } from '../ingest/metrics.ts'
+import type { Publisher } from '../ingest/publisher.ts'
+import type { Session } from './handshake.ts'
+import type { MqttOptions } from './options.ts'
+import type { StartTimer } from './timer.ts'
+
+export interface MqttParts {
+  /** The one of the HTTP routes, whose quotas it shares. */
+  readonly publisher: Publisher
+  readonly access: AccessControl
+  readonly metrics: IngestMetrics
+  readonly options: Omit<MqttOptions, 'enabled'>
+  readonly payloadBytesMax: number
+  readonly arrivals?: ArrivalListener | undefined
+  readonly logger: Pick<Logger, 'info' | 'debug' | 'warn' | 'error'>
+  readonly startTimer: StartTimer
+  readonly receiptUs: () => number
+  /** Logs what a client did wrong, a few lines a second. */
+  readonly say: (client: Pick<Session, 'address'> & Partial<Session>, sentence: string, fields?: object) => void
+}

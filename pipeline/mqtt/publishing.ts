@@ -1,0 +1,226 @@
+// The messages of one connection: each is checked as over HTTP, and acknowledged when the log has it, in the order of arrival.
+//
+// Appends overlap, up to `mqtt.in_flight_max`. While the log or the control plane is away, or the queue of the log is full, nothing more is read, and
+// what was read is retried in order: MQTT 3.1.1 cannot tell a client to retry.
+
+import { setTimeout as wait } from 'node:timers/promises'
+import type { IPublishPacket } from 'mqtt-packet'
+import { limitedError } from '../../control-plane/client.ts'
+import { errors, HttpError } from '../../http/errors.ts'
+import { mediaTypeOf, mediaTypeOfPayload, mediaTypes } from '../ingest/content-type.ts'
+import { publishFailure } from '../ingest/failure.ts'
+import type { Publication } from '../ingest/publisher.ts'
+import { isOther, type Session, topicAliasMax } from './handshake.ts'
+import type { Link } from './link.ts'
+import { checkId, PacketError } from './packets.ts'
+import type { MqttParts } from './parts.ts'
+import { reasonOf, reasons } from './reasons.ts'
+import { parseTopic } from './topic.ts'
+
+/** A message as it was received. */
+export interface Received {
+  readonly topic: string
+  readonly contentType: string | undefined
+  readonly payload: Buffer
+  /** Microseconds since 1970. */
+  readonly createdUs: number
+}
+
+export interface Publishing {
+  /**
+   * Takes a message. Resolves when the next packet may be read.
+   *
+   * @throws PacketError for what ends the connection
+   */
+  take(packet: IPublishPacket): Promise<void>
+  /** Publishes the will once: it is lost while the log or the control plane is away. */
+  takeWill(will: NonNullable<Session['will']>): Promise<void>
+  /** Resolves when each message that was taken is acknowledged or refused. */
+  settled(): Promise<void>
+}
+
+interface PublishingParts {
+  readonly session: Session
+  readonly link: Link
+  readonly parts: MqttParts
+  /** Ends the connection. */
+  readonly end: (reasonCode: number, sentence: string) => void
+}
+
+const retryMsMin = 50
+const retryMsMax = 1_000
+
+export function openPublishing({ session, link, parts, end }: PublishingParts): Publishing {
+  const { access, publisher, metrics, arrivals, receiptUs, payloadBytesMax, say, logger, options } = parts
+  const aliases = new Map<number, string>()
+  /** Messages without an answer, and those of them that wait until the log and the control plane are there. */
+  let inFlight = 0
+  let toAcknowledge = 0
+  let held = 0
+  let freed: (() => void) | undefined
+  let retries: Promise<unknown> = Promise.resolve()
+  let acknowledged: Promise<void> = Promise.resolve()
+
+  function free(): void {
+    freed?.()
+    freed = undefined
+  }
+
+  async function roomForAnother(): Promise<void> {
+    while ((inFlight >= options.inFlightMax || held > 0) && !link.closed.aborted) {
+      await new Promise<void>(resolve => {
+        freed = resolve
+        link.closed.addEventListener('abort', free, { once: true })
+      })
+      link.closed.removeEventListener('abort', free)
+    }
+  }
+
+  /** @throws HttpError, SubtopicError, AccessUnavailableError */
+  async function checked({ topic, contentType: said, payload, createdUs }: Received): Promise<Publication> {
+    const { channel, subtopic } = parseTopic(topic)
+    const { credential, address, userName } = session
+    const answer = await access.authorize({ credential, channel, action: 'publish', address })
+    if (!answer.allowed && answer.reason === 'limited') throw limitedError(answer)
+    if (!answer.allowed && answer.reason === 'unauthenticated')
+      throw new HttpError('unauthenticated', 'the key of the thing is no longer valid')
+    const thing = answer.publisher ?? undefined
+    if (thing !== undefined) {
+      if (isOther(userName, thing)) throw new HttpError('unauthenticated', 'the user name is not the id of the thing that the key is of')
+      session.thing = thing
+    }
+    if (payload.length > payloadBytesMax) {
+      throw new HttpError('too_large', `the payload is larger than ${payloadBytesMax} bytes: split it into several messages`)
+    }
+    const contentType = said === undefined ? (options.contentType ?? mediaTypeOfPayload(payload)) : mediaTypeOf(said)
+    if (contentType === undefined) {
+      throw new HttpError(
+        'unsupported_media_type',
+        `the content type ${said!.slice(0, 100)} is not supported: use ${mediaTypes.join(', ')}, in UTF-8`,
+      )
+    }
+    const boundedOwner = answer.allowed && answer.isBounded === true ? answer.owner : undefined
+    const head = { channel, subtopic, contentType, publisher: answer.allowed ? answer.publisher : null, boundedOwner }
+    publisher.check(head)
+    return { ...head, protocol: 'mqtt', createdUs, payload, isStrict: false }
+  }
+
+  /** @returns the refusal, if it is refused */
+  async function attempt(work: () => Promise<unknown>): Promise<HttpError | undefined> {
+    try {
+      await work()
+      return undefined
+    } catch (error) {
+      const failure = publishFailure(error, payloadBytesMax)
+      if (failure instanceof HttpError) return failure
+      logger.error({ err: error }, 'a message over MQTT failed')
+      return new HttpError('internal', undefined, { cause: error })
+    }
+  }
+
+  /** @returns like `attempt`; the code is `unavailable` only after the connection was closed */
+  async function untilAnswered(received: Received): Promise<HttpError | undefined> {
+    for (let waitMs = retryMsMin; ; waitMs = Math.min(2 * waitMs, retryMsMax)) {
+      const refusal = await attempt(async () => publisher.publish(await checked(received)))
+      if (refusal?.code !== 'unavailable' || link.closed.aborted) return refusal
+      // Rejects when the connection is closed, which the loop checks.
+      await wait(waitMs, undefined, { signal: link.closed }).catch(() => undefined)
+    }
+  }
+
+  /** Retries after those that wait already. */
+  async function hold(received: Received): Promise<HttpError | undefined> {
+    held++
+    const answered = retries.then(() => untilAnswered(received))
+    retries = answered
+    const refusal = await answered
+    held--
+    free()
+    return refusal
+  }
+
+  /** Appends a message whose rights are known, so that it stands in the log in the order of arrival. */
+  async function append(publication: Publication, received: Received): Promise<HttpError | undefined> {
+    const refusal = await attempt(() => publisher.publish(publication))
+    return refusal?.code === 'unavailable' ? hold(received) : refusal
+  }
+
+  function note(refusal: HttpError, topic: string): void {
+    metrics.refused(refusal.code)
+    const { thing } = session
+    const sentence = refusal.detail ?? errors[refusal.code].title
+    if (thing !== undefined) arrivals?.refused(thing, /channels\/([^/]*)/.exec(topic)?.[1] ?? '', refusal.code, sentence)
+    say(session, `message refused: ${sentence}`, { topic: topic.slice(0, 200), code: refusal.code })
+  }
+
+  async function answer({ qos, messageId }: IPublishPacket, topic: string, outcome: Promise<HttpError | undefined>): Promise<void> {
+    const refusal = await outcome
+    if (refusal !== undefined) note(refusal, topic)
+    const sentence = refusal === undefined ? '' : (refusal.detail ?? errors[refusal.code].title)
+    if (refusal?.code === 'unauthenticated' || (refusal !== undefined && session.version === 4)) end(reasonOf(refusal), sentence)
+    else if (qos === 1) {
+      const reasonCode = refusal === undefined ? reasons.success : reasonOf(refusal)
+      link.send({
+        cmd: 'puback',
+        messageId: messageId!,
+        reasonCode,
+        ...(refusal === undefined ? {} : { properties: { reasonString: sentence } }),
+      })
+      toAcknowledge--
+    }
+    inFlight--
+    free()
+  }
+
+  function topicOf({ topic, properties }: IPublishPacket): string {
+    const alias: unknown = properties?.topicAlias
+    if (alias === undefined) {
+      if (topic === '') throw new PacketError(reasons.protocolError, 'a PUBLISH has neither a topic nor a topic alias')
+      return topic
+    }
+    if (typeof alias !== 'number' || alias < 1 || alias > topicAliasMax) {
+      throw new PacketError(reasons.topicAliasInvalid, `a topic alias is not a number from 1 to ${topicAliasMax}`)
+    }
+    const known = topic === '' ? aliases.get(alias) : topic
+    if (known === undefined) throw new PacketError(reasons.protocolError, `the topic alias ${alias} was not set before it was used`)
+    aliases.set(alias, known)
+    return known
+  }
+
+  return {
+    async take(packet) {
+      const { qos, messageId = 0, properties, payload } = packet
+      if (qos === 2) throw new PacketError(reasons.qosNotSupported, 'a message has QoS 2, which is not supported: publish with QoS 0 or 1')
+      if (qos === 1) checkId(messageId, 'PUBLISH with QoS 1')
+      const contentType: unknown = properties?.contentType
+      if (contentType !== undefined && typeof contentType !== 'string') {
+        throw new PacketError(reasons.protocolError, 'a PUBLISH has several content types')
+      }
+      const topic = topicOf(packet)
+      // A client of MQTT 3.1.1 knows no bound, and waits instead.
+      if (qos === 1 && session.version === 5 && toAcknowledge >= options.inFlightMax) {
+        const sentence = `more than ${options.inFlightMax} messages are not acknowledged, the Receive Maximum: wait for acknowledgements`
+        throw new PacketError(reasons.receiveMaximumExceeded, sentence)
+      }
+      if (qos === 1) toAcknowledge++
+      await roomForAnother()
+      inFlight++
+      const received = { topic, contentType, payload: payload as Buffer, createdUs: receiptUs() }
+      let publication: Publication | undefined
+      const refusal = await attempt(async () => {
+        publication = await checked(received)
+      })
+      const outcome =
+        refusal === undefined ? append(publication!, received) : refusal.code === 'unavailable' ? hold(received) : Promise.resolve(refusal)
+      acknowledged = acknowledged.then(() => answer(packet, topic, outcome))
+    },
+    async takeWill({ topic, payload, properties }) {
+      const contentType: unknown = properties?.contentType
+      const said = typeof contentType === 'string' ? contentType : undefined
+      const received = { topic, contentType: said, payload: Buffer.from(payload), createdUs: receiptUs() }
+      const refusal = await attempt(async () => publisher.publish(await checked(received)))
+      if (refusal !== undefined) note(refusal, topic)
+    },
+    settled: () => acknowledged,
+  }
+}

@@ -1,0 +1,59 @@
+// Reason codes of MQTT 5 (§2.4) and return codes of MQTT 3.1.1 (§3.2.2.3), and which refusal of a publish gets which.
+
+import type { HttpError } from '../../http/errors.ts'
+
+export const reasons = {
+  success: 0x00,
+  disconnectWithWill: 0x04,
+  noSubscriptionExisted: 0x11,
+  unspecified: 0x80,
+  malformedPacket: 0x81,
+  protocolError: 0x82,
+  implementationSpecific: 0x83,
+  unsupportedVersion: 0x84,
+  clientIdNotValid: 0x85,
+  badUserNameOrPassword: 0x86,
+  notAuthorized: 0x87,
+  serverUnavailable: 0x88,
+  serverShuttingDown: 0x8b,
+  badAuthenticationMethod: 0x8c,
+  keepAliveTimeout: 0x8d,
+  sessionTakenOver: 0x8e,
+  topicNameInvalid: 0x90,
+  receiveMaximumExceeded: 0x93,
+  topicAliasInvalid: 0x94,
+  packetTooLarge: 0x95,
+  quotaExceeded: 0x97,
+  payloadFormatInvalid: 0x99,
+  qosNotSupported: 0x9b,
+  connectionRateExceeded: 0x9f,
+} as const
+
+/** Of the CONNACK of MQTT 3.1.1. */
+export const returnCodes = {
+  accepted: 0,
+  unsupportedVersion: 1,
+  clientIdNotValid: 2,
+  serverUnavailable: 3,
+  badUserNameOrPassword: 4,
+  notAuthorized: 5,
+} as const
+
+/** The reason code of the PUBACK for a refused message. */
+export function reasonOf({ code, faults }: Pick<HttpError, 'code' | 'faults'>): number {
+  switch (code) {
+    case 'unauthenticated':
+    case 'forbidden':
+      return reasons.notAuthorized
+    case 'malformed_request':
+      return faults.some(({ pointer }) => pointer.startsWith('/path/')) ? reasons.topicNameInvalid : reasons.payloadFormatInvalid
+    case 'undecodable':
+    case 'unsupported_media_type':
+      return reasons.payloadFormatInvalid
+    case 'too_large':
+    case 'too_many_requests':
+      return reasons.quotaExceeded
+    default:
+      return reasons.unspecified
+  }
+}

@@ -1,0 +1,47 @@
+// Opens the port for MQTT of a process that devices publish to.
+
+import type { Registry } from 'prom-client'
+import type { Logger } from '../config/logger.ts'
+import type { ProcessScope } from '../config/run-process.ts'
+import { readServerTls } from '../http/tls-files.ts'
+import type { MqttListenerParts } from '../pipeline/mqtt/listener.ts'
+import type { MqttOptions } from '../pipeline/mqtt/options.ts'
+
+interface MqttParts extends Pick<MqttListenerParts, 'publisher' | 'access' | 'metrics' | 'arrivals'> {
+  readonly options: { readonly payloadBytesMax: number }
+  readonly mqtt: MqttOptions
+  readonly registry: Registry
+  readonly logger: Logger
+  readonly closeLater: ProcessScope['closeLater']
+}
+
+/** The part of a stop in which messages that were taken are answered. */
+const drainMsMax = 1_000
+
+/**
+ * @returns the address as a client writes it; undefined if MQTT is not enabled
+ * @throws ListenError, SecretError
+ */
+export async function openMqtt(parts: MqttParts): Promise<string | undefined> {
+  const { mqtt, registry, logger, closeLater, options, publisher, access, metrics, arrivals } = parts
+  if (!mqtt.enabled) return undefined
+  const [{ openMqttListener }, { openMqttMetrics }] = await Promise.all([
+    import('../pipeline/mqtt/listener.ts'),
+    import('../pipeline/mqtt/metrics.ts'),
+  ])
+  const listener = await openMqttListener({
+    publisher,
+    access,
+    metrics,
+    arrivals,
+    options: mqtt,
+    payloadBytesMax: options.payloadBytesMax,
+    logger,
+    tls: await readServerTls('mqtt', mqtt),
+    connectionMetrics: openMqttMetrics(registry),
+  })
+  closeLater(() => listener.close(drainMsMax))
+  logger.info({ url: listener.url }, 'listening for MQTT')
+  console.log(`mqtt on ${listener.url}`)
+  return listener.url
+}
