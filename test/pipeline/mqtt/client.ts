@@ -1,0 +1,69 @@
+// A client of MQTT that sends packets as the test says, also wrong ones.
+
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { generate, type IConnectPacket, type Packet, parser } from 'mqtt-packet'
+import { onTestFinished } from 'vitest'
+
+export type Version = 4 | 5
+
+export interface Client {
+  readonly socket: Socket
+  readonly version: Version
+  send(packet: Packet): void
+  /** The next packet from the server; undefined after the end of the connection. */
+  next(): Promise<Packet | undefined>
+  /** Resolves with all packets that are left when the connection has ended. */
+  rest(): Promise<Packet[]>
+}
+
+export async function openClient(port: number, version: Version = 5): Promise<Client> {
+  const socket = connect(port, '127.0.0.1')
+  onTestFinished(() => void socket.destroy())
+  const packets: Packet[] = []
+  let wake: (() => void) | undefined
+  let isOver = false
+  const bytes = parser({ protocolVersion: version }).on('packet', packet => {
+    packets.push(packet)
+    wake?.()
+  })
+  socket.on('data', chunk => bytes.parse(chunk))
+  // The server may reset it.
+  socket.on('error', () => undefined)
+  socket.on('close', () => {
+    isOver = true
+    wake?.()
+  })
+  await once(socket, 'connect')
+
+  async function next(): Promise<Packet | undefined> {
+    while (packets.length === 0 && !isOver) {
+      await new Promise<void>(resolve => {
+        wake = resolve
+      })
+    }
+    return packets.shift()
+  }
+
+  return {
+    socket,
+    version,
+    send: packet => void socket.write(generate(packet, { protocolVersion: version })),
+    next,
+    async rest() {
+      const all: Packet[] = []
+      for (let packet = await next(); packet !== undefined; packet = await next()) all.push(packet)
+      return all
+    },
+  }
+}
+
+export const connectPacket = (version: Version, own: Partial<IConnectPacket>): IConnectPacket => ({
+  cmd: 'connect',
+  protocolId: 'MQTT',
+  protocolVersion: version,
+  clean: true,
+  clientId: 'device-1',
+  keepalive: 0,
+  ...own,
+})

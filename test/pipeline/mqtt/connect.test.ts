@@ -1,0 +1,245 @@
+// Connecting over MQTT: who is accepted with what, who is refused with which code, and when a connection ends.
+
+import { randomUUID } from 'node:crypto'
+import { connect as connectSocket } from 'node:net'
+import { generate, type IConnackPacket, type IConnectPacket, type IDisconnectPacket } from 'mqtt-packet'
+import { expect, test } from 'vitest'
+import { AccessUnavailableError } from '../../../control-plane/client.ts'
+import { channel, key, limitedKey, looseKey, thing } from '../ingest/site.ts'
+import { connectPacket, openClient } from './client.ts'
+import { openSite, pack, payloadBytesMax } from './site.ts'
+
+const topic = `channels/${channel}/messages`
+
+test('a client of MQTT 5 gets what the server accepts', async () => {
+  const site = await openSite()
+  const { connack } = await site.connect(5, { clientId: '', properties: { sessionExpiryInterval: 60 } })
+  expect(connack).toMatchObject({ reasonCode: 0, sessionPresent: false })
+  expect(connack.properties).toEqual({
+    sessionExpiryInterval: 0,
+    receiveMaximum: 4,
+    maximumQoS: 1,
+    maximumPacketSize: payloadBytesMax + 16_384,
+    assignedClientIdentifier: expect.stringMatching(/^[\w-]{36}$/),
+    topicAliasMaximum: 16,
+    wildcardSubscriptionAvailable: false,
+    subscriptionIdentifiersAvailable: false,
+    sharedSubscriptionAvailable: false,
+  })
+})
+
+test('a session that a client of MQTT 3.1.1 wants to continue is never present', async () => {
+  const site = await openSite()
+  const { connack } = await site.connect(4, { clean: false })
+  expect(connack).toMatchObject({ returnCode: 0, sessionPresent: false })
+})
+
+test.each([
+  ['empty', ''],
+  ['the id of the thing', thing],
+  ['the id of the thing in upper case', thing.toUpperCase()],
+])('the user name may be %s', async (_, username) => {
+  const site = await openSite()
+  const client = await site.connect(5, { username })
+  client.send({ cmd: 'publish', qos: 1, dup: false, retain: false, messageId: 1, topic, payload: pack })
+  expect(await client.next()).toMatchObject({ cmd: 'puback', reasonCode: 0 })
+})
+
+test('the key of a thing without connections is accepted', async () => {
+  const site = await openSite()
+  await site.connect(5, { password: Buffer.from(looseKey) })
+})
+
+const wrong = { reasonCode: 0x86, returnCode: 4 }
+type Refusal = [what: string, codes: { reasonCode: number; returnCode: number }, own: Partial<IConnectPacket>]
+const refusals: Refusal[] = [
+  ['no password', wrong, { password: undefined as never }],
+  ['an unknown key', wrong, { password: Buffer.from(randomUUID()) }],
+  ['a key with a space', wrong, { password: Buffer.from(`${key} `) }],
+  ['the id of another thing', wrong, { username: randomUUID() }],
+  ['an unknown key that was used too often', { reasonCode: 0x9f, returnCode: 5 }, { password: Buffer.from(limitedKey) }],
+  ['a long client id', { reasonCode: 0x85, returnCode: 2 }, { clientId: 'a'.repeat(257) }],
+  ['a will of QoS 2', { reasonCode: 0x9b, returnCode: 5 }, { will: { topic, payload: pack, qos: 2 } }],
+]
+
+for (const version of [4, 5] as const) {
+  test.each(refusals)(`MQTT ${version === 4 ? '3.1.1' : '5'}: %s is refused, and the connection closed`, async (_, codes, own) => {
+    const site = await openSite()
+    const answer = site.keys.authorize.bind(site.keys)
+    // As in process, where the access control says whose key it is.
+    site.keys.authorize = async request => {
+      const access = await answer(request)
+      return access.allowed || access.reason !== 'forbidden' ? access : { ...access, publisher: thing }
+    }
+    const client = await site.open(version, own)
+    const [connack, ...rest] = (await client.rest()) as IConnackPacket[]
+    const { reasonCode, returnCode } = codes
+    expect(connack).toMatchObject(version === 5 ? { reasonCode } : { returnCode })
+    expect(rest).toEqual([])
+    expect(site.said).toEqual([expect.stringMatching(/^MQTT: connection refused: /)])
+    expect(await site.registry.metrics()).toMatch(/component_errors_total\{component_id="ingest".*\} 1/)
+  })
+
+  test(`MQTT ${version === 4 ? '3.1.1' : '5'}: while keys cannot be checked, clients are asked to retry`, async () => {
+    const site = await openSite()
+    site.keys.fail = new AccessUnavailableError('away')
+    const [connack] = (await (await site.open(version)).rest()) as IConnackPacket[]
+    expect(connack).toMatchObject(version === 5 ? { reasonCode: 0x88 } : { returnCode: 3 })
+  })
+}
+
+test('MQTT 3.1.1: an empty client id needs a clean session', async () => {
+  const site = await openSite()
+  const bytes = generate(connectPacket(4, { clientId: '', username: '', password: Buffer.from(key) }))
+  // The flag of a clean session: the client's library refuses to send this.
+  bytes[9]! &= ~0x02
+  const client = await openClient(site.port, 4)
+  client.socket.write(bytes)
+  expect(await client.rest()).toMatchObject([{ cmd: 'connack', returnCode: 2 }])
+  await site.connect(4, { clientId: '', clean: true })
+})
+
+test('enhanced authentication is refused', async () => {
+  const site = await openSite()
+  const [connack] = await (await site.open(5, { properties: { authenticationMethod: 'SCRAM-SHA-1' } })).rest()
+  expect(connack).toMatchObject({ reasonCode: 0x8c })
+})
+
+test.each([
+  ['MQTT 3.1', Buffer.from('101500064d51497364700302000a000764657669636531', 'hex')],
+  ['MQTT 6', Buffer.from('100c00044d5154540602000a0000', 'hex')],
+])('%s is refused with the return code of the version', async (_, bytes) => {
+  const site = await openSite()
+  const client = await openClient(site.port, 4)
+  client.socket.write(bytes)
+  expect(await client.rest()).toMatchObject([{ cmd: 'connack', returnCode: 1 }])
+})
+
+test('a client that does not send its CONNECT in time is closed', async () => {
+  const site = await openSite()
+  const client = await openClient(site.port)
+  await expect.poll(() => site.timers).toHaveLength(1)
+  expect(site.timers[0]!.waitMs).toBe(10_000)
+  site.timers[0]!.fire()
+  expect(await client.rest()).toEqual([])
+})
+
+test('a client that was accepted in time is not closed', async () => {
+  const site = await openSite()
+  await site.connect()
+  expect(site.timers.map(({ isStopped }) => isStopped)).toEqual([true])
+})
+
+test.each([4, 5] as const)('MQTT version %i: one and a half of the keep-alive without a packet ends the connection', async version => {
+  const site = await openSite()
+  const client = await site.connect(version, { keepalive: 20 })
+  const keepAlive = site.timers.at(-1)!
+  expect(keepAlive.waitMs).toBe(30_000)
+  client.send({ cmd: 'pingreq' })
+  expect(await client.next()).toMatchObject({ cmd: 'pingresp' })
+  expect(keepAlive.restarts).toBe(1)
+  keepAlive.fire()
+  expect(await client.rest()).toMatchObject(version === 5 ? [{ cmd: 'disconnect', reasonCode: 0x8d }] : [])
+  expect(site.said).toEqual([expect.stringContaining('keep-alive')])
+})
+
+test('the same client id of the same thing takes over', async () => {
+  const site = await openSite()
+  const [first, second] = [await site.connect(5), await site.connect(5)]
+  expect(await first.rest()).toMatchObject([{ cmd: 'disconnect', reasonCode: 0x8e }])
+  const third = await site.connect(4)
+  expect(await second.rest()).toMatchObject([{ cmd: 'disconnect', reasonCode: 0x8e }])
+  third.send({ cmd: 'pingreq' })
+  expect(await third.next()).toMatchObject({ cmd: 'pingresp' })
+})
+
+test('the same client id of another thing does not', async () => {
+  const site = await openSite()
+  const clients = [await site.connect(5), await site.connect(5, { password: Buffer.from(looseKey) })]
+  for (const client of clients) {
+    client.send({ cmd: 'pingreq' })
+    expect(await client.next()).toMatchObject({ cmd: 'pingresp' })
+  }
+})
+
+test('a thing has a bounded number of connections, and those of others do not count', async () => {
+  const site = await openSite({ thingConnectionsMax: 1 })
+  await site.connect(5, { clientId: 'a' })
+  expect(await (await site.open(5, { clientId: 'b' })).rest()).toMatchObject([{ reasonCode: 0x97 }])
+  expect(await (await site.open(4, { clientId: 'b' })).rest()).toMatchObject([{ returnCode: 3 }])
+  await site.connect(5, { clientId: 'b', password: Buffer.from(looseKey) })
+})
+
+test('connections beyond the limit of the process are closed, and counted ones are those that are open', async () => {
+  const site = await openSite({ connectionsMax: 1 })
+  const first = await site.connect()
+  expect(await (await site.open()).rest()).toEqual([])
+  expect(await site.registry.metrics()).toContain('open_connections{component_id="mqtt",component_kind="source"} 1')
+  first.send({ cmd: 'disconnect' } as IDisconnectPacket)
+  await first.rest()
+  await expect.poll(() => site.registry.metrics()).toContain('open_connections{component_id="mqtt",component_kind="source"} 0')
+  await site.connect()
+})
+
+test('a changed thing whose key is no longer valid loses its connection, and others keep theirs', async () => {
+  const site = await openSite()
+  const [client, other] = [await site.connect(5), await site.connect(5, { password: Buffer.from(looseKey) })]
+  client.send({ cmd: 'publish', qos: 1, dup: false, retain: false, messageId: 1, topic, payload: pack })
+  await client.next()
+  site.change({ kind: 'thing', thing })
+  client.send({ cmd: 'pingreq' })
+  expect(await client.next()).toMatchObject({ cmd: 'pingresp' })
+  site.keys.authorize = async () => ({ allowed: false, reason: 'unauthenticated' })
+  site.change({ kind: 'thing', thing })
+  expect(await client.rest()).toMatchObject([{ cmd: 'disconnect', reasonCode: 0x87 }])
+  other.send({ cmd: 'pingreq' })
+  expect(await other.next()).toMatchObject({ cmd: 'pingresp' })
+})
+
+test.each([
+  [4, [0x80, 0x80]],
+  [5, [0x83, 0x83]],
+] as const)('MQTT version %i: subscriptions are refused one by one, and the connection stays', async (version, granted) => {
+  const site = await openSite()
+  const client = await site.connect(version)
+  const subscriptions = [topic, `${topic}/#`].map(one => ({ topic: one, qos: 1 as const }))
+  client.send({ cmd: 'subscribe', messageId: 7, subscriptions })
+  expect(await client.next()).toMatchObject({ cmd: 'suback', messageId: 7, granted })
+  expect(site.said).toEqual([expect.stringContaining('subscribing is not supported')])
+  client.send({ cmd: 'unsubscribe', messageId: 8, unsubscriptions: [topic] })
+  expect(await client.next()).toMatchObject({ cmd: 'unsuback', messageId: 8 })
+})
+
+test('a stop answers the messages that were taken, and tells clients of MQTT 5', async () => {
+  const held = Promise.withResolvers<void>()
+  const taken = Promise.withResolvers<void>()
+  const site = await openSite({
+    async append(messages, log) {
+      taken.resolve()
+      await held.promise
+      return log.append(messages)
+    },
+  })
+  const client = await site.connect(5)
+  client.send({ cmd: 'publish', qos: 1, dup: false, retain: false, messageId: 1, topic, payload: pack })
+  await taken.promise
+  const closed = site.close(60_000)
+  held.resolve()
+  expect(await client.rest()).toMatchObject([
+    { cmd: 'puback', messageId: 1 },
+    { cmd: 'disconnect', reasonCode: 0x8b },
+  ])
+  await closed
+  const refused = connectSocket(site.port, '127.0.0.1')
+  await expect(new Promise((resolve, reject) => refused.on('connect', resolve).on('error', reject))).rejects.toThrow('ECONNREFUSED')
+})
+
+test('a packet before the CONNECT, and a second CONNECT, end the connection', async () => {
+  const site = await openSite()
+  const early = await openClient(site.port)
+  early.send({ cmd: 'pingreq' })
+  expect(await early.rest()).toEqual([])
+  const twice = await site.connect(5)
+  twice.send(connectPacket(5, { username: '', password: Buffer.from(key) }))
+  expect(await twice.rest()).toMatchObject([{ cmd: 'disconnect', reasonCode: 0x82 }])
+})

@@ -1,0 +1,96 @@
+// Bytes of any kind on the port of MQTT: packets are found however they are cut, and hostile ones end their connection alone.
+
+import fc from 'fast-check'
+import { generate, type Packet } from 'mqtt-packet'
+import { expect, test } from 'vitest'
+import { decode, encode, openFrames, PacketError } from '../../../pipeline/mqtt/packets.ts'
+import { channel, key } from '../ingest/site.ts'
+import { connectPacket, openClient } from './client.ts'
+import { openSite, pack, payloadBytesMax } from './site.ts'
+
+const topic = `channels/${channel}/messages`
+const publish: Packet = { cmd: 'publish', qos: 1, dup: false, retain: false, messageId: 9, topic, payload: pack }
+
+test('packets are found wherever the stream is cut', () => {
+  const lengths = fc.array(fc.integer({ min: 0, max: 20_000 }), { minLength: 1, maxLength: 6 })
+  const cuts = fc.array(fc.integer({ min: 1, max: 5_000 }), { minLength: 1, maxLength: 20 })
+  fc.assert(
+    fc.property(lengths, cuts, (payloads, cuts) => {
+      const packets = payloads.map(length => encode({ ...publish, payload: Buffer.alloc(length, 'a') } as Packet, 5))
+      const bytes = Buffer.concat(packets)
+      const frames = openFrames()
+      const found: Buffer[] = []
+      for (let at = 0, cut = 0; at < bytes.length; cut++) {
+        const end = at + cuts[cut % cuts.length]!
+        frames.push(bytes.subarray(at, end))
+        at = end
+        for (let frame = frames.next(30_000); frame !== undefined; frame = frames.next(30_000)) found.push(Buffer.from(frame))
+      }
+      expect(found).toEqual(packets)
+    }),
+  )
+})
+
+test('a packet that is too large is refused when its length is known, before its bytes are there', () => {
+  const frames = openFrames()
+  frames.push(Buffer.from([0x30, 0xff, 0xff, 0xff, 0x7f]))
+  expect(() => frames.next(1_000)).toThrow(/a packet has 268435460 bytes: at most 1000 are allowed/)
+})
+
+test('a length of more than four bytes is refused', () => {
+  const frames = openFrames()
+  frames.push(Buffer.from([0x30, 0xff, 0xff, 0xff, 0xff, 0x01]))
+  expect(() => frames.next(1_000)).toThrow(/more than four bytes/)
+})
+
+test('decoding any packet returns one or throws a PacketError, and the next packet is decoded as ever', () => {
+  const good = encode(publish, 5)
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 0, max: 255 }),
+      fc.uint8Array({ maxLength: 127 }),
+      fc.constantFrom(4 as const, 5 as const),
+      (head, body, version) => {
+        try {
+          decode(Buffer.from([head, body.length, ...body]), version)
+        } catch (error) {
+          if (!(error instanceof PacketError)) throw error
+        }
+        expect(decode(good, 5)).toMatchObject({ cmd: 'publish', messageId: 9, topic })
+      },
+    ),
+    { numRuns: 2_000 },
+  )
+})
+
+test('random bytes, before and after the CONNECT, end their connection, and others continue', async () => {
+  const site = await openSite({ thingConnectionsMax: 100 })
+  const other = await site.connect(5, { clientId: 'other' })
+  const connects = ([4, 5] as const).map(version =>
+    generate(connectPacket(version, { clientId: 'hostile', username: '', password: Buffer.from(key) }), { protocolVersion: version }),
+  )
+  const before = fc.constantFrom(Buffer.alloc(0), ...connects)
+  const packet = fc.tuple(fc.integer({ min: 0, max: 255 }), fc.uint8Array({ maxLength: 100 }))
+  await fc.assert(
+    fc.asyncProperty(before, fc.array(packet, { minLength: 1, maxLength: 5 }), async (connect, packets) => {
+      const client = await openClient(site.port, 5)
+      const bytes = packets.map(([head, body]) => Buffer.from([head, body.length, ...body]))
+      client.socket.end(Buffer.concat([connect, ...bytes]))
+      client.socket.resume()
+      await new Promise<void>(resolve => (client.socket.closed ? resolve() : void client.socket.once('close', () => resolve())))
+      other.send({ cmd: 'pingreq' })
+      expect(await other.next()).toMatchObject({ cmd: 'pingresp' })
+    }),
+    { numRuns: 200 },
+  )
+  other.send(publish)
+  expect(await other.next()).toMatchObject({ cmd: 'puback', reasonCode: 0 })
+  expect(site.said.filter(line => line.includes('failed') || line.includes('cannot'))).toEqual([])
+})
+
+test('a packet above the advertised size ends the connection', async () => {
+  const site = await openSite()
+  const client = await site.connect(5)
+  client.send({ ...publish, payload: Buffer.alloc(payloadBytesMax + 16_385) } as Packet)
+  expect(await client.rest()).toMatchObject([{ cmd: 'disconnect', reasonCode: 0x95 }])
+})

@@ -1,0 +1,106 @@
+// MQTT on a real port and a log in memory, with the keys of the tests of ingest, and timers that the test fires.
+
+import type { IConnackPacket, IConnectPacket } from 'mqtt-packet'
+import { Registry } from 'prom-client'
+import { onTestFinished } from 'vitest'
+import type { AccessChange } from '../../../control-plane/client.ts'
+import { openIngestMetrics } from '../../../pipeline/ingest/metrics.ts'
+import { openPublisher } from '../../../pipeline/ingest/publisher.ts'
+import type { Log, LogPosition, OutgoingMessage } from '../../../pipeline/log.ts'
+import { openMqttListener } from '../../../pipeline/mqtt/listener.ts'
+import { openMqttMetrics } from '../../../pipeline/mqtt/metrics.ts'
+import type { MqttOptions } from '../../../pipeline/mqtt/options.ts'
+import { type FakeLog, openFakeLog } from '../fake-log.ts'
+import { key, openKeys, thing, unlimited } from '../ingest/site.ts'
+import { type Client, connectPacket, openClient, type Version } from './client.ts'
+
+export const payloadBytesMax = 1_000
+export const pack = Buffer.from('[{"n":"temperature","v":21.5}]')
+
+/** Fires when the test says so. */
+export interface ManualTimer {
+  readonly waitMs: number
+  restarts: number
+  isStopped: boolean
+  fire(): void
+}
+
+export interface MqttSite {
+  readonly port: number
+  readonly log: FakeLog
+  readonly keys: ReturnType<typeof openKeys>
+  readonly registry: Registry
+  readonly timers: ManualTimer[]
+  /** What was logged for people. */
+  readonly said: string[]
+  change(change: AccessChange): void
+  /** With the key of the connected thing. */
+  open(version?: Version, own?: Partial<IConnectPacket>): Promise<Client>
+  /** An accepted connection. */
+  connect(version?: Version, own?: Partial<IConnectPacket>): Promise<Client & { readonly connack: IConnackPacket }>
+  close(drainMsMax: number): Promise<void>
+}
+
+export interface SiteOptions extends Partial<Omit<MqttOptions, 'host' | 'port'>> {
+  readonly thingMessagesPerMinute?: number
+  /** In place of that of the log. */
+  readonly append?: (messages: readonly OutgoingMessage[], log: FakeLog) => Promise<LogPosition[]>
+}
+
+export async function openSite({ append, thingMessagesPerMinute = 0, ...own }: SiteOptions = {}): Promise<MqttSite> {
+  const log = openFakeLog()
+  const used: Log = append === undefined ? log : { ...log, append: messages => append(messages, log) }
+  const registry = new Registry()
+  const metrics = openIngestMetrics(registry)
+  const said: string[] = []
+  const timers: ManualTimer[] = []
+  const listeners = new Set<(change: AccessChange) => void>()
+  const keys = openKeys()
+  keys.onChange = listener => {
+    listeners.add(listener)
+    return () => listeners.delete(listener)
+  }
+  const options = { connectionsMax: 100, thingConnectionsMax: 10, connectTimeoutMs: 10_000, inFlightMax: 4, ...own }
+  const ingest = { payloadBytesMax, ...unlimited, thingMessagesPerMinute }
+  const note = (_fields: unknown, sentence: string): void => void said.push(sentence)
+  const listener = await openMqttListener({
+    publisher: openPublisher({ log: used, logLabel: () => '1', metrics, options: ingest }),
+    access: keys,
+    metrics,
+    options: { ...options, host: '127.0.0.1', port: 0 },
+    payloadBytesMax,
+    logger: { info: note, debug: note, warn: note, error: note } as never,
+    connectionMetrics: openMqttMetrics(registry),
+    startTimer(waitMs, call) {
+      const timer: ManualTimer = { waitMs, restarts: 0, isStopped: false, fire: call }
+      timers.push(timer)
+      return { restart: () => void timer.restarts++, stop: () => void (timer.isStopped = true) }
+    },
+  })
+  onTestFinished(() => listener.close(0))
+  const port = Number(new URL(listener.url).port)
+
+  async function open(version: Version = 5, own: Partial<IConnectPacket> = {}): Promise<Client> {
+    const client = await openClient(port, version)
+    client.send(connectPacket(version, { username: thing, password: Buffer.from(key), ...own }))
+    return client
+  }
+
+  return {
+    port,
+    log,
+    keys,
+    registry,
+    timers,
+    said,
+    change: change => listeners.forEach(call => call(change)),
+    open,
+    async connect(version, own) {
+      const client = await open(version, own)
+      const connack = (await client.next()) as IConnackPacket
+      if ((connack?.reasonCode ?? connack?.returnCode) !== 0) throw new Error(`refused: ${JSON.stringify(connack)}`)
+      return { ...client, connack }
+    },
+    close: drainMsMax => listener.close(drainMsMax),
+  }
+}
