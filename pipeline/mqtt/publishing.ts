@@ -89,6 +89,7 @@ export function openPublishing({ session, link, parts, end }: PublishingParts): 
       if (isOther(userName, thing)) throw new HttpError('unauthenticated', 'the user name is not the id of the thing that the key is of')
       session.thing = thing
     }
+    if (payload.length === 0) throw new HttpError('malformed_request', 'the payload is empty: send a SenML pack or a JSON document')
     if (payload.length > payloadBytesMax) {
       throw new HttpError('too_large', `the payload is larger than ${payloadBytesMax} bytes: split it into several messages`)
     }
