@@ -1,10 +1,10 @@
 // One MQTT connection, from its CONNECT to its end.
 
 import type { Packet } from 'mqtt-packet'
+import type { MqttParts } from './dependencies.ts'
 import { authenticate, connackOf, type Refusal, refusedConnack, type Session, whyRefused } from './handshake.ts'
 import type { Link } from './link.ts'
 import { checkId, PacketError } from './packets.ts'
-import type { MqttParts } from './parts.ts'
 import { openPublishing } from './publishing.ts'
 import { reasons, returnCodes } from './reasons.ts'
 
@@ -65,35 +65,22 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
 
   /** @returns false after a DISCONNECT */
   async function handle(packet: Packet): Promise<boolean> {
-    const { messageId = 0 } = packet
-    switch (packet.cmd) {
-      case 'publish':
-        await publishing.take(packet)
-        return true
-      case 'pingreq':
-        link.send({ cmd: 'pingresp' })
-        return true
-      case 'subscribe': {
-        checkId(messageId, 'SUBSCRIBE')
-        say(session!, noSubscriptions)
-        const refused = session!.version === 5 ? reasons.implementationSpecific : reasons.unspecified
-        link.send({ cmd: 'suback', messageId, granted: packet.subscriptions.map(() => refused) })
-        return true
-      }
-      case 'unsubscribe':
-        checkId(messageId, 'UNSUBSCRIBE')
-        link.send({
-          cmd: 'unsuback',
-          messageId,
-          granted: packet.unsubscriptions.map(() => reasons.noSubscriptionExisted),
-        })
-        return true
-      case 'disconnect':
-        hasWill &&= packet.reasonCode === reasons.disconnectWithWill
-        return false
-      default:
-        throw new PacketError(reasons.protocolError, `a client sends no ${packet.cmd.toUpperCase()} here`)
-    }
+    const { cmd, messageId = 0 } = packet
+    if (cmd === 'publish') await publishing.take(packet)
+    else if (cmd === 'pingreq') link.send({ cmd: 'pingresp' })
+    else if (cmd === 'subscribe') {
+      checkId(messageId, 'SUBSCRIBE')
+      say(session!, noSubscriptions)
+      const refused = session!.version === 5 ? reasons.implementationSpecific : reasons.unspecified
+      link.send({ cmd: 'suback', messageId, granted: packet.subscriptions.map(() => refused) })
+    } else if (cmd === 'unsubscribe') {
+      checkId(messageId, 'UNSUBSCRIBE')
+      link.send({ cmd: 'unsuback', messageId, granted: packet.unsubscriptions.map(() => reasons.noSubscriptionExisted) })
+    } else if (cmd === 'disconnect') {
+      hasWill &&= packet.reasonCode === reasons.disconnectWithWill
+      return false
+    } else throw new PacketError(reasons.protocolError, `a client sends no ${cmd.toUpperCase()} here`)
+    return true
   }
 
   async function next(): Promise<Packet | undefined> {
@@ -112,8 +99,8 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
     return
   }
   const silentMs = session.keepAliveSeconds * 1000 * keepAliveFactor
-  const keepAlive = silentMs === 0 ? undefined : startTimer(silentMs, onSilence)
-  function onSilence(): void {
+  const keepAlive = silentMs === 0 ? undefined : startTimer(silentMs, onIdle)
+  function onIdle(): void {
     // While the log is full the client is not read, so it is not silent.
     if (isReading) end(reasons.keepAliveTimeout, 'no packet arrived within one and a half of the keep-alive')
     else keepAlive!.restart()

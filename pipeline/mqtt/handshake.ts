@@ -95,7 +95,7 @@ export async function whyRefused(session: Session, access: AccessControl): Promi
       return { ...codes, code: 'too_many_requests', sentence }
     }
     if (!answer.allowed && answer.reason === 'unauthenticated') return unknownKey
-    if (answer.publisher == null) return undefined
+    if (answer.publisher === undefined || answer.publisher === null) return undefined
     if (isOther(userName, answer.publisher)) return unknownKey
     session.thing = answer.publisher
     return undefined

@@ -39,12 +39,12 @@ export function openLink(socket: Socket, startTimer: StartTimer): Link {
   const closing = new AbortController()
   let version: Version = 4
   let takesTexts = true
-  let isEnding = false
+  let isOver = false
   let wake: (() => void) | undefined
 
   socket.pause()
   socket.on('data', (chunk: Buffer) => {
-    if (isEnding) return
+    if (isOver) return
     frames.push(chunk)
     socket.pause()
     wake?.()
@@ -58,7 +58,7 @@ export function openLink(socket: Socket, startTimer: StartTimer): Link {
   })
 
   function stop(): void {
-    isEnding = true
+    isOver = true
     wake?.()
   }
 
@@ -77,7 +77,7 @@ export function openLink(socket: Socket, startTimer: StartTimer): Link {
     for (;;) {
       // What arrived before the client ended its side counts.
       const found = socket.destroyed || socket.writableEnded ? undefined : frames.next(bytesMax)
-      if (found !== undefined || isEnding) return found
+      if (found !== undefined || isOver) return found
       await new Promise<void>(resolve => {
         wake = resolve
         socket.resume()

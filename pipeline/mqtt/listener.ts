@@ -6,9 +6,9 @@ import { listenFailure, reachableAddress } from '../../http/listen.ts'
 import type { ServerTls } from '../../http/server.ts'
 import { openReceiptClock } from '../ingest/receipt-clock.ts'
 import { type Connection, type Connections, serveConnection } from './connection.ts'
+import type { MqttParts } from './dependencies.ts'
 import { type Link, openLink } from './link.ts'
 import type { MqttMetrics } from './metrics.ts'
-import type { MqttParts } from './parts.ts'
 import { reasons } from './reasons.ts'
 import { type StartTimer, startTimer as startProcessTimer } from './timer.ts'
 
@@ -55,7 +55,7 @@ export async function openMqttListener(parts: MqttListenerParts): Promise<MqttLi
       return members.join(connection)
     }
     try {
-      await serveConnection(link, shared, { join, leave: members.leave })
+      await serveConnection(link, shared, { join, leave: connection => members.leave(connection) })
     } catch (error) {
       logger.error({ err: error }, 'a connection of MQTT failed')
       socket.destroy()
@@ -125,26 +125,26 @@ function listen(server: Server, { host, port }: MqttParts['options']): Promise<v
 function openMembers(thingConnectionsMax: number) {
   const byKey = new Map<string, Map<string, Connection>>()
   const all = function* (): Generator<Connection> {
-    for (const ofKey of byKey.values()) yield* ofKey.values()
+    for (const sameKey of byKey.values()) yield* sameKey.values()
   }
   return {
     all,
     ofThing: (thing: string): Connection[] => [...all()].filter(({ session }) => session.thing === thing),
     join(connection: Connection): boolean {
       const { credential, clientId } = connection.session
-      const ofKey = byKey.get(credential.secret) ?? new Map<string, Connection>()
-      const older = ofKey.get(clientId)
-      if (older === undefined && ofKey.size >= thingConnectionsMax) return false
-      byKey.set(credential.secret, ofKey.set(clientId, connection))
+      const sameKey = byKey.get(credential.secret) ?? new Map<string, Connection>()
+      const older = sameKey.get(clientId)
+      if (older === undefined && sameKey.size >= thingConnectionsMax) return false
+      byKey.set(credential.secret, sameKey.set(clientId, connection))
       older?.end(reasons.sessionTakenOver, 'another connection has the same key and client id')
       return true
     },
     leave(connection: Connection): void {
       const { credential, clientId } = connection.session
-      const ofKey = byKey.get(credential.secret)
-      if (ofKey?.get(clientId) !== connection) return
-      ofKey.delete(clientId)
-      if (ofKey.size === 0) byKey.delete(credential.secret)
+      const sameKey = byKey.get(credential.secret)
+      if (sameKey?.get(clientId) !== connection) return
+      sameKey.delete(clientId)
+      if (sameKey.size === 0) byKey.delete(credential.secret)
     },
   }
 }

@@ -10,10 +10,10 @@ import { errors, HttpError } from '../../http/errors.ts'
 import { mediaTypeOf, mediaTypeOfPayload, mediaTypes } from '../ingest/content-type.ts'
 import { publishFailure } from '../ingest/failure.ts'
 import type { Publication } from '../ingest/publisher.ts'
+import type { MqttParts } from './dependencies.ts'
 import { isOther, type Session, topicAliasMax } from './handshake.ts'
 import type { Link } from './link.ts'
 import { checkId, PacketError } from './packets.ts'
-import type { MqttParts } from './parts.ts'
 import { reasonOf, reasons } from './reasons.ts'
 import { parseTopic } from './topic.ts'
 
@@ -66,8 +66,10 @@ export function openPublishing({ session, link, parts, end }: PublishingParts): 
     freed = undefined
   }
 
-  async function roomForAnother(): Promise<void> {
-    while ((inFlight >= options.inFlightMax || held > 0) && !link.closed.aborted) {
+  const isFull = (): boolean => (inFlight >= options.inFlightMax || held > 0) && !link.closed.aborted
+
+  async function capacity(): Promise<void> {
+    while (isFull()) {
       await new Promise<void>(resolve => {
         freed = resolve
         link.closed.addEventListener('abort', free, { once: true })
@@ -204,7 +206,7 @@ export function openPublishing({ session, link, parts, end }: PublishingParts): 
         throw new PacketError(reasons.receiveMaximumExceeded, sentence)
       }
       if (qos === 1) toAcknowledge++
-      await roomForAnother()
+      await capacity()
       inFlight++
       const received = { topic, contentType, payload: payload as Buffer, createdUs: receiptUs() }
       let publication: Publication | undefined

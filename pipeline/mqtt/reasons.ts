@@ -1,6 +1,6 @@
 // Reason codes of MQTT 5 (§2.4) and return codes of MQTT 3.1.1 (§3.2.2.3), and which refusal of a publish gets which.
 
-import type { HttpError } from '../../http/errors.ts'
+import type { ErrorCode, HttpError } from '../../http/errors.ts'
 
 export const reasons = {
   success: 0x00,
@@ -39,21 +39,18 @@ export const returnCodes = {
   notAuthorized: 5,
 } as const
 
+const reasonByCode: Partial<Record<ErrorCode, number>> = {
+  unauthenticated: reasons.notAuthorized,
+  forbidden: reasons.notAuthorized,
+  malformed_request: reasons.payloadFormatInvalid,
+  undecodable: reasons.payloadFormatInvalid,
+  unsupported_media_type: reasons.payloadFormatInvalid,
+  too_large: reasons.quotaExceeded,
+  too_many_requests: reasons.quotaExceeded,
+}
+
 /** The reason code of the PUBACK for a refused message. */
 export function reasonOf({ code, faults }: Pick<HttpError, 'code' | 'faults'>): number {
-  switch (code) {
-    case 'unauthenticated':
-    case 'forbidden':
-      return reasons.notAuthorized
-    case 'malformed_request':
-      return faults.some(({ pointer }) => pointer.startsWith('/path/')) ? reasons.topicNameInvalid : reasons.payloadFormatInvalid
-    case 'undecodable':
-    case 'unsupported_media_type':
-      return reasons.payloadFormatInvalid
-    case 'too_large':
-    case 'too_many_requests':
-      return reasons.quotaExceeded
-    default:
-      return reasons.unspecified
-  }
+  if (code === 'malformed_request' && faults.some(({ pointer }) => pointer.startsWith('/path/'))) return reasons.topicNameInvalid
+  return reasonByCode[code] ?? reasons.unspecified
 }

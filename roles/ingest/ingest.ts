@@ -51,7 +51,9 @@ async function open(options: IngestRoleOptions, openLog: OpenIngestLog, role: Ro
   const listeners = await role.listen({
     services: ['ingest'],
     asksForCertificate: options.ingest.clientCertificates === 'tls',
-    routes: async app => void (await app.register(ingestRoutes({ ...parts, publisher }))),
+    routes: async app => {
+      await app.register(ingestRoutes({ ...parts, publisher }))
+    },
     internal: { address: options.internal.listen },
     checks: { log: () => log.check(), 'control-plane': () => control.check() },
     isServing: () => control.isAccepted(),

@@ -22,7 +22,6 @@ export async function openClient(port: number, version: Version = 5): Promise<Cl
   onTestFinished(() => void socket.destroy())
   const packets: Packet[] = []
   let wake: (() => void) | undefined
-  let isOver = false
   const bytes = parser({ protocolVersion: version }).on('packet', packet => {
     packets.push(packet)
     wake?.()
@@ -30,14 +29,11 @@ export async function openClient(port: number, version: Version = 5): Promise<Cl
   socket.on('data', chunk => bytes.parse(chunk))
   // The server may reset it.
   socket.on('error', () => undefined)
-  socket.on('close', () => {
-    isOver = true
-    wake?.()
-  })
+  socket.on('close', () => wake?.())
   await once(socket, 'connect')
 
   async function next(): Promise<Packet | undefined> {
-    while (packets.length === 0 && !isOver) {
+    while (packets.length === 0 && !socket.closed) {
       await new Promise<void>(resolve => {
         wake = resolve
       })

@@ -2,7 +2,7 @@
 
 import { randomUUID } from 'node:crypto'
 import { connect as connectSocket } from 'node:net'
-import { generate, type IConnackPacket, type IConnectPacket, type IDisconnectPacket } from 'mqtt-packet'
+import { generate, type IConnackPacket, type IConnectPacket } from 'mqtt-packet'
 import { expect, test } from 'vitest'
 import { AccessUnavailableError } from '../../../control-plane/client.ts'
 import { channel, key, limitedKey, looseKey, thing } from '../ingest/site.ts'
@@ -175,7 +175,7 @@ test('connections beyond the limit of the process are closed, and counted ones a
   const first = await site.connect()
   expect(await (await site.open()).rest()).toEqual([])
   expect(await site.registry.metrics()).toContain('open_connections{component_id="mqtt",component_kind="source"} 1')
-  first.send({ cmd: 'disconnect' } as IDisconnectPacket)
+  first.send({ cmd: 'disconnect' })
   await first.rest()
   await expect.poll(() => site.registry.metrics()).toContain('open_connections{component_id="mqtt",component_kind="source"} 0')
   await site.connect()

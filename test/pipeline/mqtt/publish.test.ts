@@ -2,7 +2,7 @@
 
 import { randomUUID } from 'node:crypto'
 import { setImmediate as turn } from 'node:timers/promises'
-import type { IDisconnectPacket, IPublishPacket } from 'mqtt-packet'
+import type { IPublishPacket } from 'mqtt-packet'
 import { expect, test } from 'vitest'
 import { AccessUnavailableError } from '../../../control-plane/client.ts'
 import { LogUnavailableError, MessageRefusedError } from '../../../pipeline/log.ts'
@@ -321,7 +321,7 @@ for (const version of versions) {
   test(`${nameOf(version)}: the will is published when the connection breaks, and not after a DISCONNECT`, async () => {
     const site = await openSite()
     const [polite, lost] = [await site.connect(version, { will, clientId: 'a' }), await site.connect(version, { will, clientId: 'b' })]
-    polite.send({ cmd: 'disconnect' } as IDisconnectPacket)
+    polite.send({ cmd: 'disconnect' })
     await polite.rest()
     lost.socket.resetAndDestroy()
     await expect.poll(() => site.log.messages).toHaveLength(1)

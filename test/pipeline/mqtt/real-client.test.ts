@@ -1,0 +1,22 @@
+// A client that people use, mqtt.js, publishes over MQTT.
+
+import { randomUUID } from 'node:crypto'
+import mqtt from 'mqtt'
+import { expect, onTestFinished, test } from 'vitest'
+import { channel, key, thing } from '../ingest/site.ts'
+import { openSite, pack } from './site.ts'
+
+test.each([4, 5] as const)('mqtt.js publishes with version %i, QoS 0 and 1, and is refused with another key', async protocolVersion => {
+  const site = await openSite()
+  const options = { protocolVersion, username: thing, password: key, reconnectPeriod: 0 } as const
+  const client = await mqtt.connectAsync(`mqtt://127.0.0.1:${site.port}`, options)
+  onTestFinished(() => client.endAsync())
+  await client.publishAsync(`channels/${channel}/messages/a`, pack, { qos: 0 })
+  await client.publishAsync(`channels/${channel}/messages/b`, pack, { qos: 1 })
+  expect(site.log.messages).toMatchObject([
+    { subtopic: 'a', protocol: 'mqtt' },
+    { subtopic: 'b', protocol: 'mqtt' },
+  ])
+  const refused = mqtt.connectAsync(`mqtt://127.0.0.1:${site.port}`, { ...options, password: randomUUID() }, false)
+  await expect(refused).rejects.toMatchObject({ code: protocolVersion === 5 ? 0x86 : 4 })
+})
