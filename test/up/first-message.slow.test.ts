@@ -2,6 +2,7 @@
 
 import { readdir, readFile, rename, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import mqtt from 'mqtt'
 import { expect, test } from 'vitest'
 import { inDepth } from '../depth.ts'
 import { type Answer, call, expectStatus, makeSite, publish, readUntil } from './operator.ts'
@@ -45,6 +46,56 @@ test('a record published over HTTP is returned by the reader, resolved', async (
   expect(text).toMatch(/^last_write_timestamp_seconds\{component_id="relational",component_kind="sink"\} \d+/m)
   for (const dependency of ['log', 'store', 'dead_letters'])
     expect(text).toMatch(new RegExp(`^dependency_outage\\{component_id="relational",dependency="${dependency}"\\} 0$`, 'm'))
+  expect(await platform.stop()).toBe(0)
+})
+
+test.each([4, 5] as const)('a message acknowledged over MQTT, version %i, is read over HTTP', async protocolVersion => {
+  await using folder = await startedFolder()
+  const platform = await startPlatform({ data: folder.path })
+  const site = await makeSite(platform.url)
+  const [, url] = /^mqtt on (mqtt:\S+)$/m.exec(platform.printed())!
+  const options = { protocolVersion, username: site.thing, password: site.device.replace('Thing ', ''), reconnectPeriod: 0 }
+  const client = await mqtt.connectAsync(url!, options)
+  await client.publishAsync(`channels/${site.channel}/messages/house/attic`, '[{"n":"temperature","t":1700000000,"v":21.5}]', { qos: 1 })
+  await client.endAsync()
+  expect(await readUntil(platform.url, site, 1)).toEqual([
+    {
+      Channel: site.channel,
+      Subtopic: 'house.attic',
+      Publisher: site.thing,
+      Protocol: 'mqtt',
+      Name: 'temperature',
+      Time: 1_700_000_000,
+      Value: 21.5,
+    },
+  ])
+  expect(await platform.stop()).toBe(0)
+})
+
+test('deleting a thing, or replacing its key, ends its MQTT connection', async () => {
+  await using folder = await startedFolder()
+  const platform = await startPlatform({ data: folder.path })
+  const [, url] = /^mqtt on (mqtt:\S+)$/m.exec(platform.printed())!
+  for (const [method, path] of [
+    ['PATCH', '/key'],
+    ['DELETE', ''],
+  ] as const) {
+    const site = await makeSite(platform.url)
+    const client = await mqtt.connectAsync(url!, {
+      protocolVersion: 5,
+      password: site.device.replace('Thing ', ''),
+      username: site.thing,
+      reconnectPeriod: 0,
+    })
+    const closed = new Promise(resolve => void client.once('close', () => resolve(undefined)))
+    const { status } = await call(platform.url, method, `/things/${site.thing}${path}`, {
+      authorization: site.owner,
+      ...(path === '' ? {} : { body: {} }),
+    })
+    expect(status).toBeLessThan(300)
+    await closed
+    await client.endAsync()
+  }
   expect(await platform.stop()).toBe(0)
 })
 
