@@ -16,7 +16,7 @@ interface MqttParts extends Pick<MqttListenerParts, 'publisher' | 'access' | 'me
 }
 
 /** The part of a stop in which messages that were taken are answered. */
-const drainMsMax = 1_000
+const drainMsMax = 500
 
 /**
  * @returns the address as a client writes it; undefined if MQTT is not enabled

@@ -4,7 +4,7 @@ import type { Packet } from 'mqtt-packet'
 import type { MqttParts } from './dependencies.ts'
 import { authenticate, connackOf, type Refusal, refusedConnack, type Session, whyRefused } from './handshake.ts'
 import type { Link } from './link.ts'
-import { checkId, PacketError } from './packets.ts'
+import { checkFilters, PacketError } from './packets.ts'
 import { openPublishing } from './publishing.ts'
 import { reasons, returnCodes } from './reasons.ts'
 
@@ -14,7 +14,7 @@ export interface Connection {
   end(reasonCode: number, sentence: string): void
   /** Takes no more messages, answers those that were taken, and closes. The will is not published. */
   drain(): Promise<void>
-  /** Ends it if the key is no longer valid. */
+  /** Ends it if the key is no longer valid, or cannot be checked. */
   recheck(): Promise<void>
 }
 
@@ -59,7 +59,8 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
     },
     async recheck() {
       const refusal = await whyRefused(session, access)
-      if (refusal !== undefined) end(reasons.notAuthorized, 'the key of the thing is no longer valid')
+      if (refusal?.code === 'unavailable') end(reasons.serverBusy, refusal.sentence)
+      else if (refusal !== undefined) end(reasons.notAuthorized, 'the key of the thing is no longer valid')
     },
   }
 
@@ -69,12 +70,12 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
     if (cmd === 'publish') await publishing.take(packet)
     else if (cmd === 'pingreq') link.send({ cmd: 'pingresp' })
     else if (cmd === 'subscribe') {
-      checkId(messageId, 'SUBSCRIBE')
+      checkFilters(messageId, packet.subscriptions, 'SUBSCRIBE')
       say(session!, noSubscriptions)
       const refused = session!.version === 5 ? reasons.implementationSpecific : reasons.unspecified
       link.send({ cmd: 'suback', messageId, granted: packet.subscriptions.map(() => refused) })
     } else if (cmd === 'unsubscribe') {
-      checkId(messageId, 'UNSUBSCRIBE')
+      checkFilters(messageId, packet.unsubscriptions, 'UNSUBSCRIBE')
       link.send({ cmd: 'unsuback', messageId, granted: packet.unsubscriptions.map(() => reasons.noSubscriptionExisted) })
     } else if (cmd === 'disconnect') {
       hasWill &&= packet.reasonCode === reasons.disconnectWithWill

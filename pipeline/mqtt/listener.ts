@@ -15,6 +15,8 @@ import { type StartTimer, startTimer as startProcessTimer } from './timer.ts'
 export interface MqttListenerParts extends Omit<MqttParts, 'say' | 'startTimer' | 'receiptUs'> {
   readonly tls?: ServerTls | undefined
   readonly connectionMetrics: MqttMetrics
+  /** Connections without an accepted CONNECT; with more the oldest is closed. */
+  readonly handshakesMax?: number
   /** By default those of the process. */
   readonly startTimer?: StartTimer
 }
@@ -26,8 +28,6 @@ export interface MqttListener {
   close(drainMsMax: number): Promise<void>
 }
 
-/** Connections without an accepted CONNECT; with more the oldest is closed. */
-const handshakesMax = 1_000
 /** What clients do wrong is logged in so many lines a second, and otherwise at debug. */
 const linesPerSecondMax = 10
 /** Ends connections whose device disappeared without a word, also without keep-alive. */
@@ -35,7 +35,7 @@ const probeMs = 60_000
 
 /** @throws ListenError */
 export async function openMqttListener(parts: MqttListenerParts): Promise<MqttListener> {
-  const { options, access, logger, tls, connectionMetrics, startTimer = startProcessTimer } = parts
+  const { options, access, logger, tls, connectionMetrics, handshakesMax = 1_000, startTimer = startProcessTimer } = parts
   const shared: MqttParts = { ...parts, startTimer, receiptUs: openReceiptClock(), say: openSay(logger) }
   const handshakes = new Set<Link>()
   const members = openMembers(options.thingConnectionsMax)

@@ -146,6 +146,12 @@ function openDecoder(settings: { readonly protocolVersion?: Version }): (frame: 
   }
 }
 
+/** @throws PacketError for a SUBSCRIBE or UNSUBSCRIBE without an id (MQTT 5 §2.2.1) or without a filter (§3.8.3, §3.10.3) */
+export function checkFilters(messageId: number, filters: readonly unknown[], kind: string): void {
+  checkId(messageId, kind)
+  if (filters.length === 0) throw new PacketError(reasons.protocolError, `a ${kind} has no topic filter`)
+}
+
 /** @throws PacketError for a packet without an id (MQTT 5 §2.2.1) */
 export function checkId(messageId: number, kind: string): void {
   if (messageId < 1) throw new PacketError(reasons.protocolError, `a ${kind} has no packet id`)

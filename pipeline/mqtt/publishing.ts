@@ -215,7 +215,12 @@ export function openPublishing({ session, link, parts, end }: PublishingParts): 
       })
       const outcome =
         refusal === undefined ? append(publication!, received) : refusal.code === 'unavailable' ? hold(received) : Promise.resolve(refusal)
-      acknowledged = acknowledged.then(() => answer(packet, topic, outcome))
+      acknowledged = acknowledged
+        .then(() => answer(packet, topic, outcome))
+        .catch((error: unknown) => {
+          logger.error({ err: error }, 'cannot acknowledge a message over MQTT')
+          link.end()
+        })
     },
     async takeWill({ topic, payload, properties }) {
       const contentType: unknown = properties?.contentType

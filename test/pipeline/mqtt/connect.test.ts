@@ -124,6 +124,29 @@ test('a client that does not send its CONNECT in time is closed', async () => {
   expect(await client.rest()).toEqual([])
 })
 
+test('beyond the limit of connections without a CONNECT the oldest is closed, and those that were accepted do not count', async () => {
+  const site = await openSite({ handshakesMax: 2 })
+  const accepted = await site.connect()
+  const oldest = await openClient(site.port)
+  await openClient(site.port)
+  await openClient(site.port)
+  expect(await oldest.rest()).toEqual([])
+  accepted.send({ cmd: 'pingreq' })
+  expect(await accepted.next()).toMatchObject({ cmd: 'pingresp' })
+})
+
+test('what clients do wrong is logged in a few lines a second, and otherwise at debug', async () => {
+  const site = await openSite()
+  const client = await site.connect()
+  for (let messageId = 1; messageId <= 40; messageId++) {
+    client.send({ cmd: 'publish', qos: 1, dup: false, retain: false, messageId, topic: 'elsewhere', payload: pack })
+    await client.next()
+  }
+  expect(site.said.length + site.whispered.length).toBe(40)
+  expect(site.said.length).toBeGreaterThanOrEqual(10)
+  expect(site.whispered.length).toBeGreaterThan(0)
+})
+
 test('a client that was accepted in time is not closed', async () => {
   const site = await openSite()
   await site.connect()
@@ -208,6 +231,26 @@ test.each([
   expect(site.said).toEqual([expect.stringContaining('subscribing is not supported')])
   client.send({ cmd: 'unsubscribe', messageId: 8, unsubscriptions: [topic] })
   expect(await client.next()).toMatchObject({ cmd: 'unsuback', messageId: 8 })
+})
+
+test.each([4, 5] as const)('MQTT version %i: a SUBSCRIBE or UNSUBSCRIBE without a filter ends the connection', async version => {
+  const site = await openSite()
+  for (const head of [0x82, 0xa2]) {
+    const client = await site.connect(version)
+    client.socket.write(Buffer.from(version === 5 ? [head, 3, 0, 1, 0] : [head, 2, 0, 1]))
+    expect(await client.rest()).toMatchObject(version === 5 ? [{ cmd: 'disconnect', reasonCode: 0x82 }] : [])
+  }
+  expect(site.said).toEqual([expect.stringContaining('no topic filter'), expect.stringContaining('no topic filter')])
+})
+
+test('a changed thing whose key cannot be checked loses its connection', async () => {
+  const site = await openSite()
+  const client = await site.connect()
+  client.send({ cmd: 'publish', qos: 1, dup: false, retain: false, messageId: 1, topic, payload: pack })
+  await client.next()
+  site.keys.fail = new AccessUnavailableError('away')
+  site.change({ kind: 'thing', thing })
+  expect(await client.rest()).toMatchObject([{ cmd: 'disconnect', reasonCode: 0x89 }])
 })
 
 test('a stop answers the messages that were taken, and tells clients of MQTT 5', async () => {

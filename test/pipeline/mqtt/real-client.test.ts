@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import mqtt from 'mqtt'
 import { expect, onTestFinished, test } from 'vitest'
+import { fixture } from '../ingest/device.ts'
 import { channel, key, thing } from '../ingest/site.ts'
 import { openSite, pack } from './site.ts'
 
@@ -19,4 +20,13 @@ test.each([4, 5] as const)('mqtt.js publishes with version %i, QoS 0 and 1, and 
   ])
   const refused = mqtt.connectAsync(`mqtt://127.0.0.1:${site.port}`, { ...options, password: randomUUID() }, false)
   await expect(refused).rejects.toMatchObject({ code: protocolVersion === 5 ? 0x86 : 4 })
+})
+
+test('mqtt.js publishes over TLS', async () => {
+  const site = await openSite({ tls: { cert: fixture('server'), key: fixture('server-key') } })
+  const options = { username: thing, password: key, reconnectPeriod: 0, ca: fixture('ca') }
+  const client = await mqtt.connectAsync(`mqtts://127.0.0.1:${site.port}`, options)
+  onTestFinished(() => client.endAsync())
+  await client.publishAsync(`channels/${channel}/messages`, pack, { qos: 1 })
+  expect(site.log.messages).toHaveLength(1)
 })

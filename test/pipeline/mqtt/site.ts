@@ -4,6 +4,7 @@ import type { IConnackPacket, IConnectPacket } from 'mqtt-packet'
 import { Registry } from 'prom-client'
 import { onTestFinished } from 'vitest'
 import type { AccessChange } from '../../../control-plane/client.ts'
+import type { ServerTls } from '../../../http/server.ts'
 import { openIngestMetrics } from '../../../pipeline/ingest/metrics.ts'
 import { openPublisher } from '../../../pipeline/ingest/publisher.ts'
 import type { Log, LogPosition, OutgoingMessage } from '../../../pipeline/log.ts'
@@ -33,6 +34,8 @@ export interface MqttSite {
   readonly timers: ManualTimer[]
   /** What was logged for people. */
   readonly said: string[]
+  /** What was logged at debug. */
+  readonly whispered: string[]
   change(change: AccessChange): void
   /** With the key of the connected thing. */
   open(version?: Version, own?: Partial<IConnectPacket>): Promise<Client>
@@ -43,16 +46,25 @@ export interface MqttSite {
 
 export interface SiteOptions extends Partial<Omit<MqttOptions, 'host' | 'port'>> {
   readonly thingMessagesPerMinute?: number
+  readonly handshakesMax?: number
+  readonly tls?: ServerTls
   /** In place of that of the log. */
   readonly append?: (messages: readonly OutgoingMessage[], log: FakeLog) => Promise<LogPosition[]>
 }
 
-export async function openSite({ append, thingMessagesPerMinute = 0, ...own }: SiteOptions = {}): Promise<MqttSite> {
+export async function openSite({
+  append,
+  thingMessagesPerMinute = 0,
+  handshakesMax = 1_000,
+  tls,
+  ...own
+}: SiteOptions = {}): Promise<MqttSite> {
   const log = openFakeLog()
   const used: Log = append === undefined ? log : { ...log, append: messages => append(messages, log) }
   const registry = new Registry()
   const metrics = openIngestMetrics(registry)
   const said: string[] = []
+  const whispered: string[] = []
   const timers: ManualTimer[] = []
   const listeners = new Set<(change: AccessChange) => void>()
   const keys = openKeys()
@@ -69,7 +81,9 @@ export async function openSite({ append, thingMessagesPerMinute = 0, ...own }: S
     metrics,
     options: { ...options, host: '127.0.0.1', port: 0 },
     payloadBytesMax,
-    logger: { info: note, debug: note, warn: note, error: note } as never,
+    logger: { info: note, debug: (_fields: unknown, sentence: string) => void whispered.push(sentence), warn: note, error: note } as never,
+    handshakesMax,
+    tls,
     connectionMetrics: openMqttMetrics(registry),
     startTimer(waitMs, call) {
       const timer: ManualTimer = { waitMs, restarts: 0, isStopped: false, fire: call }
@@ -93,6 +107,7 @@ export async function openSite({ append, thingMessagesPerMinute = 0, ...own }: S
     registry,
     timers,
     said,
+    whispered,
     change: change => listeners.forEach(call => call(change)),
     open,
     async connect(version, own) {
