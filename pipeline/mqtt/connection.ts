@@ -42,9 +42,12 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
   const packetBytesMax = payloadBytesMax + packetHeadBytesMax
   let isReading = false
   let isDraining = false
+  let hasEnded = false
   let hasWill = session.will !== undefined
 
   function end(reasonCode: number, sentence: string): void {
+    if (hasEnded) return
+    hasEnded = true
     say(session!, `connection closed: ${sentence}`)
     link.end(session!.version === 4 ? undefined : { cmd: 'disconnect', reasonCode, properties: { reasonString: sentence } })
   }

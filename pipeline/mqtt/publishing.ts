@@ -153,7 +153,8 @@ export function openPublishing({ session, link, parts, end }: PublishingParts): 
     const { thing } = session
     const sentence = refusal.detail ?? errors[refusal.code].title
     if (thing !== undefined) arrivals?.refused(thing, /channels\/([^/]*)/.exec(topic)?.[1] ?? '', refusal.code, sentence)
-    say(session, `message refused: ${sentence}`, { topic: topic.slice(0, 200), code: refusal.code })
+    // Some clients send the key after a question mark.
+    say(session, `message refused: ${sentence}`, { topic: topic.split('?', 1)[0]!.slice(0, 200), code: refusal.code })
   }
 
   async function answer({ qos, messageId }: IPublishPacket, topic: string, outcome: Promise<HttpError | undefined>): Promise<void> {

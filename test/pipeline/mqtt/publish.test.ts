@@ -162,6 +162,19 @@ for (const version of versions) {
   })
 }
 
+test('no line of the log has a key', async () => {
+  const site = await openSite()
+  const client = await site.connect(5)
+  publish(client, { topic: `elsewhere?auth=${key}` })
+  await client.next()
+  publish(client, { topic: '' })
+  await client.rest()
+  await (await site.open(5, { password: Buffer.from(`${key} `) })).rest()
+  expect(site.said).toHaveLength(3)
+  expect(site.fieldsOfLines[0]).toMatchObject({ address: '127.0.0.1', client: 'device-1', topic: 'elsewhere', code: 'malformed_request' })
+  expect(JSON.stringify([site.said, site.fieldsOfLines])).not.toContain(key)
+})
+
 test('MQTT 5: an unknown content type is refused', async () => {
   const site = await openSite()
   const client = await site.connect(5)

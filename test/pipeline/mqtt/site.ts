@@ -34,6 +34,8 @@ export interface MqttSite {
   readonly timers: ManualTimer[]
   /** What was logged for people. */
   readonly said: string[]
+  /** With these fields. */
+  readonly fieldsOfLines: object[]
   /** What was logged at debug. */
   readonly whispered: string[]
   change(change: AccessChange): void
@@ -65,6 +67,7 @@ export async function openSite({
   const metrics = openIngestMetrics(registry)
   const said: string[] = []
   const whispered: string[] = []
+  const fieldsOfLines: object[] = []
   const timers: ManualTimer[] = []
   const listeners = new Set<(change: AccessChange) => void>()
   const keys = openKeys()
@@ -74,7 +77,10 @@ export async function openSite({
   }
   const options = { connectionsMax: 100, thingConnectionsMax: 10, connectTimeoutMs: 10_000, inFlightMax: 4, ...own }
   const ingest = { payloadBytesMax, ...unlimited, thingMessagesPerMinute }
-  const note = (_fields: unknown, sentence: string): void => void said.push(sentence)
+  const note = (fields: object, sentence: string): void => {
+    said.push(sentence)
+    fieldsOfLines.push(fields)
+  }
   const listener = await openMqttListener({
     publisher: openPublisher({ log: used, logLabel: () => '1', metrics, options: ingest }),
     access: keys,
@@ -108,6 +114,7 @@ export async function openSite({
     timers,
     said,
     whispered,
+    fieldsOfLines,
     change: change => listeners.forEach(call => call(change)),
     open,
     async connect(version, own) {
