@@ -10,11 +10,15 @@ import { type AddFormats, admitFormats, type FormatRefusal, physicalName as name
 import { chooseLog, currentFirst, type LogIdentity, type LogRegistry, logToFree, type RegisteredLog, rowsLeft } from '../logs.ts'
 import { limits, packedPosition } from '../sink.ts'
 import { denied, isAnswer } from './errors.ts'
+import { firstPartitions, formatTable } from './months.ts'
 import type { SinkOptions } from './options.ts'
 import { publisherKey } from './schema.ts'
 
-/** A transaction holds about five locks for each table that it creates, and the server's lock table is bounded. */
-const createdAtOnceMax = 50
+/**
+ * A transaction holds about five locks for each table that it creates, of the table, its indexes and what it keeps long values in. A format has eight
+ * tables with its partitions, so about forty locks, and the server's lock table is bounded: 64 for each connection by default.
+ */
+const createdAtOnceMax = 5
 
 /** Finds the tables of formats, and creates those that are missing. */
 export function formatAdder(database: Database, options: SinkOptions): AddFormats {
@@ -57,7 +61,7 @@ function refusedAll(wanted: readonly WantedFormat[]): (error: unknown) => Readon
     const refusal: FormatRefusal = {
       rule: 'format-not-allowed',
       reason: `the format has no table, and the writer's role may not create one (SQLSTATE ${error.sqlState}): ${error.message}`,
-      hint: 'grant CREATE on the schema "formats" to the role of the writer, then replay the message',
+      hint: 'grant CREATE on the schemas "formats" and "sluice" to the role of the writer, then replay the message',
     }
     return new Map(wanted.map(({ format }) => [format, refusal]))
   }
@@ -82,21 +86,29 @@ async function createTables(
   await transaction.query(`SELECT pg_advisory_xact_lock(hashtextextended('sluice.formats', 0))`)
   const registered = await transaction.query<{ format: string; channel: string }>('SELECT format, channel FROM sluice.formats')
   const { added, refused } = admitFormats(registered, wanted, options)
-  // The table of a registered format is created again if it was dropped.
-  const statements = wanted.filter(({ format }) => !refused.has(format)).map(({ format }) => tableStatements(physicalName(format)))
-  if (statements.length > 0) await transaction.execute(statements.join(''))
   if (added.length > 0) {
     await transaction.query(
       'INSERT INTO sluice.formats (format, table_name, channel) SELECT * FROM unnest($1::text[], $2::text[], $3::text[])',
       [added.map(({ format }) => format), added.map(({ format }) => physicalName(format)), added.map(({ channel }) => channel)],
     )
   }
+  // The table of a registered format is created again if it was dropped, and that of a format that is registered again has its partitions.
+  const accepted = await transaction.query<{ id: number; format: string; exists: boolean }>(
+    `SELECT id, format, ${tableExists} AS exists FROM sluice.formats WHERE format = ANY ($1::text[])`,
+    [wanted.map(({ format }) => format)],
+  )
+  const statements = accepted.map(({ id, format, exists }) => {
+    const partitions = exists ? '' : firstPartitions(formatTable(tableOf(format), `format_${id}`), options)
+    return tableStatements(physicalName(format)) + partitions
+  })
+  if (statements.length > 0) await transaction.execute(statements.join(''))
   return refused
 }
 
 /**
- * Creates what is missing of a format's table. People read `time`; readers and the index go by `created`. PostgreSQL generates no column from a
- * timestamptz and an interval, whose sum may depend on the time zone of the session, so the sum is that of a timestamp in UTC.
+ * Creates what is missing of a format's table; `firstPartitions` creates its partitions. People read `time`; readers and the indexes go by `created`.
+ * PostgreSQL generates no column from a timestamptz and an interval, whose sum may depend on the time zone of the session, so the sum is that of a
+ * timestamp in UTC.
  */
 export function tableStatements(table: string): string {
   return `
@@ -104,9 +116,9 @@ export function tableStatements(table: string): string {
       created bigint NOT NULL, channel text NOT NULL, subtopic text NOT NULL, publisher text NOT NULL, protocol text NOT NULL,
       payload jsonb NOT NULL, position bigint NOT NULL, index integer NOT NULL,
       time timestamptz GENERATED ALWAYS AS ((timestamp 'epoch' + created / 1000 * interval '1 microsecond') AT TIME ZONE 'UTC') STORED
-    );
-    CREATE INDEX IF NOT EXISTS "$${table}" ON ${quoted(table)} (channel, created DESC);
-    CREATE INDEX IF NOT EXISTS "${publisherIndexName(table)}" ON ${quoted(table)} (${publisherKey()}, created DESC);`
+    ) PARTITION BY RANGE (created);
+    CREATE INDEX IF NOT EXISTS "$${table}" ON ${quoted(table)} (channel, created);
+    CREATE INDEX IF NOT EXISTS "${publisherIndexName(table)}" ON ${quoted(table)} (${publisherKey()}, created);`
 }
 
 /** A table's name may have 62 of the 63 bytes of a name, and `$` and the table's name is already the other index. */

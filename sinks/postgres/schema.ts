@@ -1,18 +1,12 @@
-// The store's schema: its migrations, the monthly partitions of the table `sluice.records`, what happens if the role may not create them, and the retention.
+// The store's schema: its migrations, its maintenance with the retention, and what happens if the role may not create partitions.
 
 import { fileURLToPath } from 'node:url'
-import { type Database, DatabaseError, type Transaction } from '../../database/database.ts'
+import { type Database, DatabaseError } from '../../database/database.ts'
 import { type MigrateOptions, migrate, pendingMigrations } from '../../database/migrate.ts'
 import { SinkError } from '../sink-error.ts'
 import { denied, isAnswer } from './errors.ts'
+import { attachedMonths, dropMonths, type Maintenance, makeMonths, monthlyTables, monthStart } from './months.ts'
 import { removeUnusedSeries } from './series/unused.ts'
-
-const monthsBack = 2
-const monthsAhead = 3
-/** How long the creation of a month waits for another process that creates one; nothing else waits behind it. */
-const turnTimeoutMs = 5_000
-/** Short, since inserts, and reads of the default partition or an old month, wait behind a month that waits to be attached or dropped. */
-const lockTimeoutMs = 2_000
 
 const migrations: MigrateOptions = {
   folder: fileURLToPath(new URL('migrations', import.meta.url)),
@@ -39,12 +33,6 @@ export async function checkStore(database: Database): Promise<void> {
   )
 }
 
-interface Maintenance {
-  /** Months of messages to keep besides the current one; 0 keeps all. */
-  readonly retentionMonths?: number
-  readonly now?: Date
-}
-
 /**
  * Creates the months, and deletes what is older than the retention allows, with the series that have no rows any longer; if one part fails, the others
  * are done all the same. Called when a process starts and every six hours; several processes may call it at once.
@@ -65,93 +53,9 @@ export async function maintain(database: Database, { retentionMonths = 0, now = 
   return made
 }
 
-interface MadeMonths {
-  /** The names of the partitions created. */
-  readonly made: string[]
-  /** Why not all were created. */
-  readonly failure: DatabaseError | undefined
-}
-
 /**
- * Creates the missing partitions from two months back to three months ahead (UTC) that the retention keeps, each in a transaction of its own, until
- * one fails. Rows of other times are in the default partition; a new month takes over its rows from there.
- *
- * @throws DatabaseError if the table `sluice.records` is missing
- */
-async function makeMonths(database: Database, { retentionMonths = 0, now = new Date() }: Maintenance = {}): Promise<MadeMonths> {
-  const attached = new Set(await attachedMonths(database))
-  const made: string[] = []
-  try {
-    for (const month of monthsAround(now, retentionMonths === 0 ? monthsBack : Math.min(monthsBack, retentionMonths))) {
-      if (attached.has(month.table)) continue
-      if (await database.transaction(transaction => attachMonth(transaction, month))) made.push(month.table)
-    }
-  } catch (error) {
-    if (!(error instanceof DatabaseError)) throw error
-    return { made, failure: error }
-  }
-  return { made, failure: undefined }
-}
-
-interface Month {
-  /** `records_2026_11` */
-  readonly table: string
-  /** ISO 8601; the end is exclusive. */
-  readonly start: string
-  readonly end: string
-}
-
-function monthsAround(now: Date, back: number): Month[] {
-  const months: Month[] = []
-  for (let distance = -back; distance <= monthsAhead; distance++) {
-    const start = monthStart(now, distance)
-    const end = monthStart(now, distance + 1)
-    const name = start.toISOString().slice(0, 7).replace('-', '_')
-    months.push({ table: `records_${name}`, start: start.toISOString(), end: end.toISOString() })
-  }
-  return months
-}
-
-/**
- * Returns false if another process was faster.
- *
- * The default partition may hold many rows of the month, so most are moved before the lock is taken, and only those that came meanwhile under it.
- * PostgreSQL then reads the rest of the default partition to verify that no row of the month is left. The CHECK saves it from reading the month too.
- * Its indexes are those of the table, also where an operator has replaced one.
- */
-async function attachMonth(transaction: Transaction, { table, start, end }: Month): Promise<boolean> {
-  await transaction.execute(
-    `SET LOCAL lock_timeout = ${turnTimeoutMs}; SELECT pg_advisory_xact_lock(hashtextextended('sluice.partitions', 0))`,
-  )
-  const [found] = await transaction.query<{ exists: boolean }>(`SELECT to_regclass('sluice.${table}') IS NOT NULL AS exists`)
-  if (found?.exists === true) return false
-  const inMonth = `time >= '${start}' AND time < '${end}'`
-  const move = `
-    WITH moved AS (DELETE FROM sluice.records_default WHERE ${inMonth} RETURNING *)
-      INSERT INTO sluice.${table} SELECT * FROM moved;`
-  await transaction.execute(
-    `SET LOCAL lock_timeout = ${lockTimeoutMs}; SET LOCAL statement_timeout = 0;
-     CREATE TABLE sluice.${table} (
-       LIKE sluice.records INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING INDEXES, CONSTRAINT of_month CHECK (${inMonth})
-     );
-     ${move}`,
-    { unhurried: true },
-  )
-  // No insert may be in progress: one that chose the default partition before this month was attached would fail there afterwards (23514). So inserts
-  // wait for the parent table, and choose their partition after that.
-  await transaction.execute(
-    `LOCK TABLE ONLY sluice.records IN SHARE ROW EXCLUSIVE MODE;
-     ${move}
-     ALTER TABLE sluice.records ATTACH PARTITION sluice.${table} FOR VALUES FROM ('${start}') TO ('${end}');
-     ALTER TABLE sluice.${table} DROP CONSTRAINT of_month`,
-    { unhurried: true },
-  )
-  return true
-}
-
-/**
- * Creates the missing months, if the role may and nothing (such as a dump) holds a lock. Until they exist, their rows go to the default partition, so
- * no writer waits for a month.
+ * Creates the missing months, if the role may and nothing (such as a dump) holds a lock. Until they exist, their rows go to the default partitions,
+ * so no writer waits for a month.
  *
  * @returns a sentence for each thing that cannot be done, with its consequence
  * @throws DatabaseError if the table `sluice.records` is missing or the server is down
@@ -161,54 +65,38 @@ export async function shortcomings(database: Database, retentionMonths: number):
   const { failure } = await makeMonths(database, { retentionMonths })
   if (failure !== undefined) {
     const until = isAnswer(failure, denied)
-      ? 'the owner of the table starts a writer, which creates them'
+      ? 'the owner of the tables starts a writer, which creates them'
       : 'they are created, which is retried every six hours and when a writer starts'
     sentences.push(
-      `partitions of the table sluice.records cannot be created (${failure.message}): their rows go to sluice.records_default until ${until}`,
+      `partitions by month cannot be created (${failure.message}): their rows go to the default partitions, such as sluice.records_default, until ${until}`,
     )
   }
   const [right] = await database.query<{ create: boolean; role: string }>(
-    `SELECT has_schema_privilege('formats', 'CREATE') AS create, current_user::text AS role`,
+    `SELECT has_schema_privilege('formats', 'CREATE') AND has_schema_privilege('sluice', 'CREATE') AS create, current_user::text AS role`,
   )
   if (right?.create !== true) {
     sentences.push(
-      `the role "${right?.role}" may not create tables for JSON formats: messages of new formats become dead letters (rule format-not-allowed). To allow it, run GRANT CREATE ON SCHEMA formats TO "${right?.role}"`,
+      `the role "${right?.role}" may not create tables for JSON formats: messages of new formats become dead letters (rule format-not-allowed). To allow it, run GRANT CREATE ON SCHEMA formats, sluice TO "${right?.role}"`,
     )
   }
   return sentences
 }
 
-/** How many pages of a table one statement reads, 2 MB, so that none runs or holds its locks for long. */
-const pagesAtOnce = 256
-/** Matches the names of partitions. */
-const monthName = /^records_(\d{4})_(\d{2})$/
-
-/** The first instant (UTC) of the month that is `distance` months after that of `now`. */
-function monthStart(now: Date, distance: number): Date {
-  return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + distance))
-}
-
-/** The first instant of the oldest month that is kept. */
-function oldestKept(now: Date, retentionMonths: number): Date {
-  return monthStart(now, -retentionMonths)
-}
-
 /**
- * Deletes everything before the oldest month that is kept: months of records, rows with odd clocks in its default partition, and documents by
- * their creation time. If one part fails, the others are still deleted.
+ * Deletes everything before the oldest month that is kept: months of records and of documents, and rows with odd clocks in the default partitions. If
+ * one part fails, the others are still deleted.
  *
  * @returns what failed; the next call continues
  */
 async function dropBefore(database: Database, now: Date, retentionMonths: number): Promise<DatabaseError[]> {
-  const keep = oldestKept(now, retentionMonths)
+  const keep = monthStart(now, -retentionMonths)
   const failures: DatabaseError[] = []
   const attempt = failuresInto(failures)
-  await attempt(dropMonths(database, keep))
-  await attempt(deleteRows(database, 'sluice.records_default', `time < '${keep.toISOString()}'`))
-  const formats = await database.query<{ name: string }>(
-    `SELECT format('formats.%I', table_name) AS name FROM sluice.formats WHERE to_regclass(format('formats.%I', table_name)) IS NOT NULL`,
-  )
-  for (const { name } of formats) await attempt(deleteRows(database, name, `created < ${BigInt(keep.getTime()) * 1_000_000n}`))
+  const attached = await attachedMonths(database)
+  for (const table of await monthlyTables(database)) {
+    await attempt(dropMonths(database, table, attached, keep))
+    await attempt(deleteRows(database, `sluice.${table.prefix}_default`, `${table.column} < '${table.boundOf(keep)}'`))
+  }
   return failures
 }
 
@@ -223,28 +111,8 @@ function failuresInto(failures: DatabaseError[]): (work: Promise<unknown>) => Pr
   }
 }
 
-async function dropMonths(database: Database, keep: Date): Promise<void> {
-  for (const table of await attachedMonths(database)) {
-    const [, year, month] = monthName.exec(table)!
-    if (Date.UTC(Number(year), Number(month) - 1) >= keep.getTime()) continue
-    await database.transaction(async transaction => {
-      // Not while a month is being created: the two would deadlock.
-      await transaction.execute(
-        `SET LOCAL lock_timeout = ${lockTimeoutMs}; SELECT pg_advisory_xact_lock(hashtextextended('sluice.partitions', 0));
-         DROP TABLE IF EXISTS sluice.${table}`,
-      )
-    })
-  }
-}
-
-/** The monthly partitions at present, without the default partition. */
-async function attachedMonths(database: Database): Promise<string[]> {
-  const rows = await database.query<{ name: string }>(
-    `SELECT child.relname AS name FROM pg_inherits JOIN pg_class AS child ON child.oid = inhrelid
-     WHERE inhparent = 'sluice.records'::regclass ORDER BY 1`,
-  )
-  return rows.map(row => row.name).filter(name => monthName.test(name))
-}
+/** How many pages of a table one statement reads, 2 MB, so that none runs or holds its locks for long. */
+const pagesAtOnce = 256
 
 /**
  * Reads the table once, page by page: there is no index for these conditions, and a search for the next rows to delete would pass over all those
@@ -252,7 +120,7 @@ async function attachedMonths(database: Database): Promise<string[]> {
  */
 async function deleteRows(database: Database, table: string, condition: string): Promise<void> {
   const [size] = await database.query<{ pages: number }>(
-    `SELECT (pg_relation_size('${table.replaceAll("'", "''")}') / current_setting('block_size')::int)::float8 AS pages`,
+    `SELECT (pg_relation_size('${table}') / current_setting('block_size')::int)::float8 AS pages`,
   )
   for (let page = 0; page < (size?.pages ?? 0); page += pagesAtOnce) {
     await database.transaction(async transaction => {

@@ -166,7 +166,9 @@ CREATE TABLE sluice.replayed (
 );
 
 -- JSON formats, and the tables in the schema "formats" that hold them. A format counts against the limit of the channel that added it.
+-- The writer creates these tables, partitioned by month as the records are; the partitions are in this schema and have the format's id in their names.
 CREATE TABLE sluice.formats (
+  id integer GENERATED ALWAYS AS IDENTITY,
   format text PRIMARY KEY,
   table_name text NOT NULL UNIQUE,
   channel text NOT NULL,

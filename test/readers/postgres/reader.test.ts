@@ -8,11 +8,11 @@ import { openPostgresReader } from '../../../readers/postgres/reader.ts'
 import { selectCount, selectFilled, selectPage, selectSubtopics } from '../../../readers/postgres/select.ts'
 import { selectBuckets, selectLatest } from '../../../readers/postgres/select-groups.ts'
 import { type PageQuery, QueryTooLargeError, type Reader, type Row, StoreUnavailableError, senmlFormat } from '../../../readers/reader.ts'
-import { tableStatements } from '../../../sinks/postgres/registry.ts'
 import { logPartition } from '../../../transformers/log-partition.ts'
 import { RecordBatch } from '../../../transformers/record-batch.ts'
 import { aggregateQuery, formatsQuery, pageQuery, readerConformance } from '../../conformance/reader/index.ts'
 import { openFreshEmbedded } from '../../servers/embedded.ts'
+import { addFormat } from '../../sinks/postgres/store.ts'
 import { isOfRecords, lookedAt } from './plans.ts'
 import { openEmbeddedSite, type PostgresSite } from './site.ts'
 import { insertRecords, scopeOf } from './stored-rows.ts'
@@ -141,8 +141,10 @@ describe('of one publisher', () => {
     expect(await site.reader.formats(query, signal)).toMatchObject([{ format: senmlFormat, hasMore: true }])
     expect(await site.reader.formats({ ...query, rowsMax: 40_001 }, signal)).toMatchObject([{ format: senmlFormat, hasMore: false }])
     // Nearly all of the table is of the channel, and before the asked time.
-    await site.database.execute(`${tableStatements('old')}
-      INSERT INTO formats.old SELECT n, 'busy', 'old', 'p', 'http', '{}', n, 0 FROM generate_series(1, 20000) AS n; ANALYZE`)
+    await addFormat(site.database, 'old')
+    await site.database.execute(
+      `INSERT INTO formats.old SELECT n, 'busy', 'old', 'p', 'http', '{}', n, 0 FROM generate_series(1, 20000) AS n; ANALYZE`,
+    )
     const whole = pageQuery({ channel: 'busy' })
     const newest = selectSubtopics(whole, await scopeOf(site.database, whole), query)
     for (const [statement, most] of [

@@ -1,23 +1,33 @@
-// The months that the table of records is divided into, its indexes, and the functions for people.
+// The months that the tables of rows are divided into, their indexes, and the functions for people.
 
 import { once } from 'node:events'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Database } from '../../../database/database.ts'
 import { openServer } from '../../../database/server.ts'
-import { tableStatements } from '../../../sinks/postgres/registry.ts'
 import { maintain, migrateStore } from '../../../sinks/postgres/schema.ts'
 import { describeWithOwnPostgres } from '../../servers/postgres.ts'
-import { messageColumns } from './store.ts'
+import { addFormat, messageColumns } from './store.ts'
 
 const insert = (time: string) => `INSERT INTO sluice.records (time, channel, series, position, index) VALUES ('${time}', 1, 1, 1, 0);`
+/** The document's creation is in the last nanosecond of the microsecond. */
+const insertDocument = (
+  time: string,
+) => `INSERT INTO formats.engine (created, channel, subtopic, publisher, protocol, payload, position, index)
+  VALUES ((extract(epoch FROM timestamptz '${time}') * 1000000)::bigint * 1000 + 999, 'c', '', 'p', 'http', '{"a":1}', 1, 0);`
+
+/** The two kinds of tables of rows; the only format of a new database has the id 1. */
+const rowTables = [
+  { parent: 'sluice.records', prefix: 'records', insert },
+  { parent: 'formats.engine', prefix: 'format_1', insert: insertDocument },
+]
 
 describeWithOwnPostgres('the months of the PostgreSQL store', postgres => {
   let url: string
   let database: Database
-  const partitions = async () =>
+  const partitions = async (parent = 'sluice.records') =>
     (
       await database.query<{ table: string; rows: string }>(
-        'SELECT tableoid::regclass::text AS table, time::text AS rows FROM sluice.records ORDER BY time',
+        `SELECT tableoid::regclass::text AS table, time::text AS rows FROM ${parent} ORDER BY time`,
       )
     ).map(row => `${row.table} ${row.rows}`)
 
@@ -28,24 +38,51 @@ describeWithOwnPostgres('the months of the PostgreSQL store', postgres => {
   })
   afterEach(() => database.close())
 
-  test('two months back and three ahead are created, across the turn of the year, and only once', async () => {
-    const made = await maintain(database, { now: new Date('2026-12-31T23:59:59Z') })
+  test('two months back and three ahead are created of every table, across the turn of the year, and only once', async () => {
+    await addFormat(database, 'engine')
+    const now = new Date('2026-12-31T23:59:59Z')
     const months = ['2026_10', '2026_11', '2026_12', '2027_01', '2027_02', '2027_03']
-    expect(made).toEqual(months.map(month => `records_${month}`))
-    expect(await maintain(database, { now: new Date('2026-12-31T23:59:59Z') })).toEqual([])
-    expect(await maintain(database, { now: new Date('2027-01-01T00:00:00Z') })).toEqual(['records_2027_04'])
+    const made = await maintain(database, { now })
+    expect(made).toEqual(rowTables.flatMap(({ prefix }) => months.map(month => `${prefix}_${month}`)))
+    expect(await maintain(database, { now })).toEqual([])
+    expect(await maintain(database, { now: new Date('2027-01-01T00:00:00Z') })).toEqual(['records_2027_04', 'format_1_2027_04'])
   })
 
-  test('a new month takes over its rows from the default partition, to the microsecond', async () => {
-    const times = ['2025-12-31 23:59:59.999999+00', '2026-01-01 00:00:00+00', '2026-01-31 23:59:59.999999+00', '1999-01-01 00:00:00+00']
-    await database.execute(times.map(insert).join(''))
+  test.each(rowTables)('a new month of $parent takes over its rows from the default partition, to the microsecond', async table => {
+    await addFormat(database, 'engine')
+    const times = ['2025-12-31 23:59:59.999999+00', '2026-01-01 00:00:00+00', '2026-01-31 23:59:59.999999+00', '1970-01-01 00:00:00+00']
+    await database.execute(times.map(table.insert).join(''))
     await maintain(database, { now: new Date('2026-03-15T00:00:00Z') })
-    expect(await partitions()).toEqual([
-      'sluice.records_default 1999-01-01 00:00:00+00',
-      'sluice.records_default 2025-12-31 23:59:59.999999+00',
-      'sluice.records_2026_01 2026-01-01 00:00:00+00',
-      'sluice.records_2026_01 2026-01-31 23:59:59.999999+00',
+    expect(await partitions(table.parent)).toEqual([
+      `sluice.${table.prefix}_default 1970-01-01 00:00:00+00`,
+      `sluice.${table.prefix}_default 2025-12-31 23:59:59.999999+00`,
+      `sluice.${table.prefix}_2026_01 2026-01-01 00:00:00+00`,
+      `sluice.${table.prefix}_2026_01 2026-01-31 23:59:59.999999+00`,
     ])
+    await database.execute(table.insert('2026-01-15 00:00:00+00'))
+    expect(await partitions(table.parent)).toContain(`sluice.${table.prefix}_2026_01 2026-01-15 00:00:00+00`)
+  })
+
+  test('the months of one owner are created although the role may not create those of another', async () => {
+    await addFormat(database, 'engine')
+    await database.execute(`DO $$ BEGIN CREATE ROLE months; EXCEPTION WHEN duplicate_object THEN NULL; END $$;
+      GRANT USAGE, CREATE ON SCHEMA sluice TO months; GRANT USAGE, CREATE ON SCHEMA formats TO months;
+      GRANT SELECT ON ALL TABLES IN SCHEMA sluice TO months; ALTER TABLE formats.engine OWNER TO months;
+      ALTER TABLE sluice.format_1_default OWNER TO months`)
+    const owner = { ...database, ...as(database, 'months') }
+    await expect(maintain(owner, { now: new Date('2026-03-15T00:00:00Z') })).rejects.toMatchObject({ sqlState: '42501' })
+    expect(await maintain(database, { now: new Date('2026-03-15T00:00:00Z') })).toEqual(
+      ['01', '02', '03', '04', '05', '06'].map(month => `records_2026_${month}`),
+    )
+  })
+
+  /** Transactions of another role. */
+  const as = (database: Database, role: string): Pick<Database, 'transaction'> => ({
+    transaction: (work, abort) =>
+      database.transaction(async transaction => {
+        await transaction.execute(`SET LOCAL ROLE ${role}`)
+        return await work(transaction)
+      }, abort),
   })
 
   /** By table of rows, the keys of its indexes. */
@@ -72,6 +109,22 @@ describeWithOwnPostgres('the months of the PostgreSQL store', postgres => {
     expect(await indexes()).toEqual(Object.fromEntries([...tables, 'records_2026_07'].map(table => [table, 'btree (channel, time)'])))
   })
 
+  test('a month of a format has the indexes and the time of its table, whether it came with the table or later', async () => {
+    await addFormat(database, 'engine')
+    await maintain(database, { now: new Date('2026-03-15T00:00:00Z') })
+    const shapes = await database.query<{ keys: string; time: string }>(
+      `SELECT DISTINCT (SELECT string_agg(substring(pg_get_indexdef(indexrelid) FROM 'USING (.*)$'), ' ' ORDER BY pg_get_indexdef(indexrelid, 1, false))
+         FROM pg_index WHERE indrelid = inhrelid) AS keys, pg_get_expr(adbin, adrelid) AS time
+       FROM pg_inherits JOIN pg_attrdef ON adrelid = inhrelid WHERE inhparent = 'formats.engine'::regclass`,
+    )
+    expect(shapes).toEqual([
+      {
+        keys: expect.stringMatching(/^btree \(channel, created\) btree \(hashtextextended\(.*\), created\)$/) as string,
+        time: expect.stringContaining('AT TIME ZONE') as string,
+      },
+    ])
+  })
+
   test('the view has the columns of its documentation, in their order', async () => {
     const columns = await database.query<{ name: string }>(
       `SELECT column_name AS name FROM information_schema.columns WHERE table_schema = 'public' AND table_name = 'messages' ORDER BY ordinal_position`,
@@ -81,7 +134,8 @@ describeWithOwnPostgres('the months of the PostgreSQL store', postgres => {
 
   test('the rows of a channel, of a thing and the newest of each series are found by the indexes, as are documents of a thing', async () => {
     await maintain(database, { now: new Date('2026-03-15T00:00:00Z') })
-    await database.execute(`${tableStatements('engine')}
+    await addFormat(database, 'engine')
+    await database.execute(`
       INSERT INTO sluice.channels (channel) VALUES ('c'), ('d');
       INSERT INTO sluice.series (channel, publisher, subtopic, protocol, name, unit) VALUES
         (1, 'p', '', 'http', 'n', 'Cel'), (1, 'q', '', 'http', 'n', NULL), (1, 'q', NULL, NULL, NULL, NULL), (2, 'q', '', 'http', 'n', NULL);
@@ -98,7 +152,7 @@ describeWithOwnPostgres('the months of the PostgreSQL store', postgres => {
       [
         `SELECT position FROM formats.engine WHERE sluice.of_publisher(channel, publisher, 'c', 'p3') ORDER BY created DESC`,
         [3],
-        /\$\$publisher\$/,
+        /format_1_default_hashtextextended_created/,
       ],
     ] as const
     for (const [statement, positions, index] of statements) {
@@ -123,7 +177,8 @@ describeWithOwnPostgres('the months of the PostgreSQL store', postgres => {
   })
 
   test('the time of a document is its creation to the microsecond', async () => {
-    await database.execute(`${tableStatements('engine')} INSERT INTO formats.engine
+    await addFormat(database, 'engine')
+    await database.execute(`INSERT INTO formats.engine
       SELECT (268435456 + random() * 8e9)::bigint * 1000000000 + (random() * 999999999)::bigint, 'c', '', 'p', 'http', '{}', n, 0 FROM generate_series(1, 10000) AS n`)
     const wrong = `SELECT created, time FROM formats.engine WHERE time <> timestamptz 'epoch' + created / 1000 * interval '1 microsecond'`
     expect(await database.query(wrong)).toEqual([])
@@ -235,11 +290,11 @@ describeWithOwnPostgres('the months of the PostgreSQL store', postgres => {
     const at = (time: string) => `${time.length > 10 ? time : `${time} 00:00:00`}+00`
 
     beforeEach(async () => {
+      await addFormat(database, 'engine')
       await maintain(database, { now: new Date('2026-03-15T00:00:00Z') })
       await maintain(database, { now })
-      await database.execute(times.map(time => insert(at(time))).join(''))
-      await database.execute(`INSERT INTO sluice.formats (format, table_name, channel) VALUES ('engine', 'engine', 'c'), ('gone', 'gone', 'c');
-        CREATE TABLE formats.engine AS SELECT (extract(epoch FROM time) * 1000000)::bigint * 1000 AS created FROM sluice.records`)
+      for (const table of rowTables) await database.execute(times.map(time => table.insert(at(time))).join(''))
+      await database.execute(`INSERT INTO sluice.formats (format, table_name, channel) VALUES ('gone', 'gone', 'c')`)
     })
 
     const kept = async () => ({
@@ -247,19 +302,29 @@ describeWithOwnPostgres('the months of the PostgreSQL store', postgres => {
       documents: (await database.query('SELECT FROM formats.engine')).length,
     })
 
-    test('months before the retention are dropped as a whole, to the microsecond, and documents with them', async () => {
+    test.each(rowTables)(
+      'months of $parent before the retention are dropped as a whole, to the microsecond',
+      async ({ parent, prefix }) => {
+        await maintain(database, { now, retentionMonths: 1 })
+        expect(await partitions(parent)).toEqual([
+          `sluice.${prefix}_2026_05 2026-05-01 00:00:00+00`,
+          `sluice.${prefix}_2026_06 2026-06-15 00:00:00+00`,
+          `sluice.${prefix}_default 2026-12-24 00:00:00+00`,
+        ])
+        expect(await kept()).toEqual({ messages: 3, documents: 3 })
+        const months = await database.query<{ name: string }>(
+          `SELECT relname AS name FROM pg_class WHERE relname ~ '^${prefix}_\\d{4}_\\d{2}$' ORDER BY 1`,
+        )
+        expect(months.map(row => row.name)).toEqual(['05', '06', '07', '08', '09'].map(month => `${prefix}_2026_${month}`))
+        expect(await maintain(database, { now, retentionMonths: 1 })).toEqual([])
+      },
+    )
+
+    test('documents of months are dropped and not deleted', async () => {
+      await database.execute(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''not these''; END';
+        CREATE TRIGGER refuse BEFORE DELETE ON sluice.format_1_2026_03 FOR EACH ROW EXECUTE FUNCTION refuse()`)
       await maintain(database, { now, retentionMonths: 1 })
-      expect(await partitions()).toEqual([
-        'sluice.records_2026_05 2026-05-01 00:00:00+00',
-        'sluice.records_2026_06 2026-06-15 00:00:00+00',
-        'sluice.records_default 2026-12-24 00:00:00+00',
-      ])
       expect(await kept()).toEqual({ messages: 3, documents: 3 })
-      const months = await database.query<{ name: string }>(
-        `SELECT relname AS name FROM pg_class WHERE relname ~ '^records_\\d{4}_\\d{2}$' ORDER BY 1`,
-      )
-      expect(months.map(row => row.name)).toEqual(['05', '06', '07', '08', '09'].map(month => `records_2026_${month}`))
-      expect(await maintain(database, { now, retentionMonths: 1 })).toEqual([])
     })
 
     test('by default everything is kept', async () => {
@@ -267,14 +332,16 @@ describeWithOwnPostgres('the months of the PostgreSQL store', postgres => {
       expect(await kept()).toEqual({ messages: 7, documents: 7 })
     })
 
-    test('each page of a table is read once, however many rows are deleted', async () => {
-      await database.execute(`CREATE TABLE formats.long (created bigint) WITH (fillfactor = 10, autovacuum_enabled = off);
-        INSERT INTO formats.long SELECT CASE WHEN n % 10 = 0 THEN 4000000000000000000 ELSE 0 END FROM generate_series(1, 100000) AS n;
-        INSERT INTO sluice.formats (format, table_name, channel) VALUES ('long', 'long', 'c')`)
+    test('each page of a default partition is read once, however many rows are deleted', async () => {
+      // Most rows of 1970, and some of 2096.
+      await database.execute(`ALTER TABLE sluice.format_1_default SET (fillfactor = 30, autovacuum_enabled = off);
+        TRUNCATE formats.engine;
+        INSERT INTO formats.engine SELECT CASE WHEN n % 10 = 0 THEN 4000000000000000000 ELSE 0 END, 'c', '', 'p', 'http', '{}', n, 0
+          FROM generate_series(1, 100000) AS n`)
       const [before] = await touched()
       await maintain(database, { now, retentionMonths: 1 })
       const [after] = await touched()
-      expect(await database.query('SELECT count(*)::int FROM formats.long')).toEqual([{ count: 10_000 }])
+      expect(await database.query('SELECT count(*)::int FROM formats.engine')).toEqual([{ count: 10_000 }])
       // Beside that, a row that is deleted touches its page once.
       expect(after!.blocks - before!.blocks).toBeLessThan(90_000 + 2 * after!.pages)
       expect(after!.pages).toBeGreaterThan(2_000)
@@ -284,21 +351,23 @@ describeWithOwnPostgres('the months of the PostgreSQL store', postgres => {
       await database.query('SELECT pg_stat_force_next_flush()')
       return database.query<{ blocks: number; pages: number }>(
         `SELECT (heap_blks_hit + heap_blks_read)::float8 AS blocks, (pg_relation_size(relid) / 8192)::float8 AS pages
-         FROM pg_statio_user_tables WHERE relname = 'long'`,
+         FROM pg_statio_user_tables WHERE relname = 'format_1_default'`,
       )
     }
 
     test('if one table fails the others are still processed', async () => {
-      await database.execute(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''not these''; END';
-        CREATE TABLE formats.before AS SELECT * FROM formats.engine;
-        INSERT INTO sluice.formats (format, table_name, channel) VALUES ('before', 'before', 'c');
+      const other = await addFormat(database, 'other')
+      await maintain(database, { now })
+      await database.execute(`INSERT INTO formats.other (created, channel, subtopic, publisher, protocol, payload, position, index)
+          SELECT created, channel, subtopic, publisher, protocol, payload, position, index FROM formats.engine;
+        CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''not these''; END';
         CREATE TRIGGER refuse BEFORE DELETE ON sluice.records_default FOR EACH ROW EXECUTE FUNCTION refuse();
-        CREATE TRIGGER refuse BEFORE DELETE ON formats.before FOR EACH ROW EXECUTE FUNCTION refuse()`)
+        CREATE TRIGGER refuse BEFORE DELETE ON sluice.format_1_default FOR EACH ROW EXECUTE FUNCTION refuse()`)
       await expect(maintain(database, { now, retentionMonths: 1 })).rejects.toThrow(/not these.*not these/)
-      expect(await kept()).toMatchObject({ documents: 3 })
+      expect(await partitions(other.parent)).toHaveLength(3)
       await database.execute('DROP TRIGGER refuse ON sluice.records_default')
       await expect(maintain(database, { now, retentionMonths: 1 })).rejects.toThrow('not these')
-      await database.execute('DROP TRIGGER refuse ON formats.before')
+      await database.execute('DROP TRIGGER refuse ON sluice.format_1_default')
       await maintain(database, { now, retentionMonths: 1 })
       expect(await kept()).toEqual({ messages: 3, documents: 3 })
     })

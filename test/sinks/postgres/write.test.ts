@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import { type Database, DatabaseError } from '../../../database/database.ts'
 import { openServer } from '../../../database/server.ts'
+import { maintain } from '../../../sinks/postgres/schema.ts'
 import { openSink, type PostgresSinkOptions } from '../../../sinks/postgres/sink.ts'
 import type { Rejection } from '../../../sinks/sink.ts'
 import { logPartition } from '../../../transformers/log-partition.ts'
@@ -284,6 +285,26 @@ describeWithOwnPostgres('the PostgreSQL sink and its server', postgres => {
     expect(await stored()).toBe(1)
   })
 
+  test('a new format has its months at once, whatever its name is, and documents of other times are in its default partition', async () => {
+    const format = 'a'.repeat(62)
+    const document = (offset: number, createdUs: number) => ({ offset, documents: [{ format, payload: {}, createdUs }] })
+    await write(batchOf(0, 2, [document(0, Date.now() * 1000), document(1, 0)]))
+    const stored = () =>
+      others.query(`SELECT tableoid::regclass::text AS table, (position & 1)::int AS offset FROM formats.${format} ORDER BY created`)
+    const [registered] = await others.query<{ id: number }>('SELECT id FROM sluice.formats')
+    const prefix = `sluice.format_${registered!.id}`
+    const month = new Date().toISOString().slice(0, 7).replace('-', '_')
+    const expected = [
+      { table: `${prefix}_default`, offset: 1 },
+      { table: `${prefix}_${month}`, offset: 0 },
+    ]
+    expect(await stored()).toEqual(expected)
+    expect(await others.query(`SELECT FROM pg_inherits WHERE inhparent = 'formats.${format}'::regclass`)).toHaveLength(7)
+    // Its months are those that maintenance creates.
+    expect(await maintain(others)).toEqual([])
+    expect(await stored()).toEqual(expected)
+  })
+
   test('a dropped table of a format is created again, and the batch is stored', async () => {
     const document = (offset: number) => batchOf(offset, offset + 1, [{ offset, documents: [{ format: 'engine', payload: { offset } }] }])
     await write(document(0))
@@ -303,6 +324,8 @@ describeWithOwnPostgres('the PostgreSQL sink and its server', postgres => {
     sink = await open()
     await write(document(1))
     expect(await others.query('SELECT payload FROM formats.engine')).toHaveLength(2)
+    // Its partitions keep the names that they have, and its months are still known.
+    expect(await maintain(others)).toEqual([])
   })
 
   test.each([
