@@ -162,7 +162,7 @@ describeWithOwnPostgres('answers of a server', postgres => {
       const sink = await open(await connect())
       const document = (offset: number) => batchOf(offset, offset + 1, [{ offset, documents: [{ format: 'engine', payload: {} }] }])
       await sink.write(sink.encode(document(0)), ignoreRefused, signal)
-      const [file] = await operator.query<{ path: string }>(`SELECT pg_relation_filepath('formats.engine') AS path`)
+      const [file] = await operator.query<{ path: string }>(`SELECT pg_relation_filepath(tableoid) AS path FROM formats.engine`)
       await operator.execute('CHECKPOINT')
       await operator.query(
         `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`,
