@@ -47,6 +47,8 @@ export function cborAsJson(json: Transformer, cbor: Transformer): Property {
 
 function mustBeSame(original: Slate, other: Slate, transformer: Transformer, payload: Uint8Array): void {
   const fault = other.decode(transformer, payload)
+  // Only JSON has a limit for them.
+  if (fault?.rule === 'label-count') return
   if (fault !== undefined) throw new Error(`the same pack in the other format is refused: ${fault.message}`, { cause: fault })
   must(recordsDiffer(original.batch.records, 0, other.batch.records, 0))
   must(ordinalsDiffer(original.batch.records, 0, other.batch.records, 0))
