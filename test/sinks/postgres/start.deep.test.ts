@@ -164,7 +164,7 @@ describeWithOwnPostgres('the start of a PostgreSQL sink', postgres => {
       const tables = async () =>
         (
           await owner.query<{ table: string }>(`SELECT tableoid::regclass::text AS table FROM sluice.records
-            UNION ALL SELECT tableoid::regclass::text FROM formats.engine`)
+            UNION SELECT tableoid::regclass::text FROM formats.engine ORDER BY 1 DESC`)
         ).map(({ table }) => table)
       expect(await tables()).toEqual(['sluice.records_default', 'sluice.format_1_default'])
       await maintain(owner, { now: new Date(noonUs / 1000) })
