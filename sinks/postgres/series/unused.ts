@@ -20,10 +20,7 @@ const markedMax = 100_000
  */
 export async function removeUnusedSeries(database: Database): Promise<void> {
   if (!(await hasSeriesIndex(database))) return
-  let removed = 0
-  for await (const ids of unusedSeries(database, isRemovable)) removed += await remove(database, ids)
-  // Only a store that went back needs this: there a series may be marked that a writer has looked up since.
-  if (removed > 0) await database.query('UPDATE sluice.dictionary SET generation = gen_random_uuid()')
+  for await (const ids of unusedSeries(database, isRemovable)) await remove(database, ids)
   const unused: number[] = []
   for await (const ids of unusedSeries(database, isUnmarked)) {
     unused.push(...ids)
@@ -89,11 +86,11 @@ async function noteEarlier(database: Database): Promise<void> {
 }
 
 /** What a writer looks up at this moment is left to the next run. */
-function remove(database: Database, ids: readonly number[]): Promise<number> {
-  return changingMarks(database, async transaction => {
+async function remove(database: Database, ids: readonly number[]): Promise<void> {
+  await changingMarks(database, async transaction => {
     // Searched once more under the lock, since a series may have got a row and a new mark meanwhile.
     await transaction.execute(`SET LOCAL enable_seqscan = off; ${addingSeries}`)
-    const removed = await transaction.query(
+    await transaction.query(
       `WITH removed AS (
          DELETE FROM sluice.series WHERE id IN (
            SELECT id FROM sluice.series WHERE id = ANY ($1::int[]) AND ${isRemovable}
@@ -104,9 +101,9 @@ function remove(database: Database, ids: readonly number[]): Promise<number> {
          UPDATE sluice.channels SET series = channels.series - named.count
          FROM (SELECT channel, count(name)::int FROM removed GROUP BY channel) AS named WHERE channels.id = named.channel
        )
-       SELECT channel FROM removed`,
+       -- Only a store that went back needs this: there a series may be marked that a writer has looked up since.
+       UPDATE sluice.dictionary SET generation = gen_random_uuid() WHERE EXISTS (SELECT FROM removed)`,
       [ids],
     )
-    return removed.length
   })
 }

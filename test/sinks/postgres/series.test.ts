@@ -242,6 +242,24 @@ describe('the numbers of series', () => {
       expect(await names()).toEqual(['kept', 'gone'])
     })
 
+    test('are no longer written once they are removed, also where the removal of others fails', async () => {
+      await removeUnusedSeries(database)
+      await sink.positions?.([logPartition(0, 0)])
+      await write(batchOf(2, 3, [named(2, 'gone', 'newer')]))
+      // As after a failover that lost the transaction in which the sink took the mark away. The other one is far behind it, and cannot be removed.
+      await database.execute(`
+        DELETE FROM sluice.records WHERE value = 2 AND index = 0;
+        UPDATE sluice.series SET is_unused = true WHERE name = 'gone';
+        INSERT INTO sluice.series (id, channel, publisher, subtopic, protocol, name, is_unused) OVERRIDING SYSTEM VALUE
+          SELECT max(id) + 1000, max(channel), 'thing-1', '', 'http', 'referred to', true FROM sluice.series;
+        CREATE TABLE sluice.referring AS SELECT max(id) AS series FROM sluice.series;
+        ALTER TABLE sluice.referring ADD FOREIGN KEY (series) REFERENCES sluice.series (id)`)
+      await expect(removeUnusedSeries(database)).rejects.toThrow('referring')
+      await database.execute('DROP TABLE sluice.referring')
+      expect(await existing()).toEqual(['kept', 'newer', 'referred to'])
+      expect(await refused(batchOf(3, 4, [named(3, 'gone')]))).toBe('fenced')
+    })
+
     test('stay while a transaction may have read the generation before their mark', async () => {
       await removeUnusedSeries(database)
       await database.query(`UPDATE sluice.dictionary SET earlier_below = '9223372036854775807'::xid8`)
