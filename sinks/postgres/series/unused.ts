@@ -74,13 +74,17 @@ async function mark(transaction: Transaction, ids: readonly number[]): Promise<v
   await transaction.query('UPDATE sluice.dictionary SET generation = gen_random_uuid(), earlier_below = NULL')
 }
 
-/** After the commit of the marks: what begins from now on reads their generation. */
+/**
+ * After the commit of the marks: what begins from now on reads their generation. A number that the server has not reached yet is of another server, whose
+ * dump was restored here, and is noted again.
+ */
 async function noteEarlier(database: Database): Promise<void> {
-  const [now] = await database.query<{ generation: string }>('SELECT generation::text FROM sluice.dictionary WHERE earlier_below IS NULL')
+  const isToNote = '(earlier_below IS NULL OR earlier_below > pg_snapshot_xmax(pg_current_snapshot()))'
+  const [now] = await database.query<{ generation: string }>(`SELECT generation::text FROM sluice.dictionary WHERE ${isToNote}`)
   if (now === undefined) return
   // Another process may have marked more meanwhile, and notes it itself.
   await database.query(
-    'UPDATE sluice.dictionary SET earlier_below = pg_snapshot_xmax(pg_current_snapshot()) WHERE earlier_below IS NULL AND generation = $1::uuid',
+    `UPDATE sluice.dictionary SET earlier_below = pg_snapshot_xmax(pg_current_snapshot()) WHERE ${isToNote} AND generation = $1::uuid`,
     [now.generation],
   )
 }
