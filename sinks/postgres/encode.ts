@@ -122,7 +122,7 @@ function bySeries({ length, start, series }: RecordNumbers): Uint32Array {
   // Both in one number, which a typed array sorts without a function: 31 and 22 bits.
   const keys = new Float64Array(length)
   for (let unit = 0; unit < length; unit++) keys[unit] = Math.abs(series[start[unit]!]!) * unitsMax + unit
-  if (length <= unitsMax) keys.sort()
+  keys.sort()
   const order = new Uint32Array(length)
   for (let nth = 0; nth < length; nth++) order[nth] = keys[nth]! - Math.floor(keys[nth]! / unitsMax) * unitsMax
   return order
