@@ -3,7 +3,7 @@
 // Series are added under one lock, so that their numbers are committed in ascending order: a store that has the largest number that a writer knows, added at
 // the same time, has all that the writer knows.
 
-import type { Database, Queries, SqlRow, SqlValue, Transaction } from '../../../database/database.ts'
+import type { Database, SqlRow, SqlValue, Transaction } from '../../../database/database.ts'
 import { SinkError } from '../../sink-error.ts'
 
 /** A series to find or to add. Without subtopic, protocol and name it is the rest of the thing. */
@@ -53,32 +53,23 @@ export const addingSeries = `SELECT pg_advisory_xact_lock(hashtextextended('slui
 export function seriesStore(database: Database, { seriesPerChannelMax, lockTimeoutMs, applicationName }: SeriesStoreOptions): FindNumbers {
   return async (wanted, signal) => {
     const json = JSON.stringify(wanted.map((series, nth) => ({ nth, ...series })))
-    const begin = async (transaction: Transaction): Promise<string> => {
-      await transaction.query(`SELECT set_config('lock_timeout', $1, true), set_config('application_name', $2, true)`, [
+    const begin = (transaction: Transaction) =>
+      transaction.query(`SELECT set_config('lock_timeout', $1, true), set_config('application_name', $2, true)`, [
         String(lockTimeoutMs),
         applicationName,
       ])
-      return await generationOf(transaction)
-    }
     const found = await database.transaction(async transaction => {
-      const generation = await begin(transaction)
-      return { generation, series: await find(transaction, wanted.length, json) }
+      await begin(transaction)
+      return await find(transaction, wanted.length, json, seriesPerChannelMax)
     }, signal)
-    if (found.series.every(series => series !== undefined)) return found
+    if (!found.isIncomplete) return found
     return await database.transaction(async transaction => {
       await begin(transaction)
       await transaction.query(addingSeries)
-      // Read after the lock was waited for, and before the series.
-      const generation = await generationOf(transaction)
       await add(transaction, json, seriesPerChannelMax)
-      return { generation, series: await find(transaction, wanted.length, json) }
+      return await find(transaction, wanted.length, json, seriesPerChannelMax)
     }, signal)
   }
-}
-
-async function generationOf(queries: Queries): Promise<string> {
-  const [row] = await queries.query<{ generation: string }>('SELECT generation::text FROM sluice.dictionary')
-  return row!.generation
 }
 
 /** SQL that is true if the dictionary has this state; its values, from this parameter on, are `stateValues`. */
@@ -119,16 +110,26 @@ const foundColumns = `wanted.nth, channels.id AS channel, series.id, series.is_u
 const foundTables = `wanted JOIN sluice.channels ON channels.channel = wanted.channel
   JOIN sluice.series ON series.channel = channels.id AND series.publisher = wanted.publisher`
 
+/** First a row with the generation, of the same snapshot as the series. Those that a full channel may lack have a row without an id. */
 const findSql = `WITH ${wantedSeries}
-  SELECT ${foundColumns} FROM ${foundTables} AND ${isNamed}
-  UNION ALL SELECT ${foundColumns} FROM ${foundTables} AND ${isRest}`
+  SELECT generation::text, NULL::int AS nth, NULL::int AS channel, NULL::int AS id, NULL::boolean AS is_unused, NULL::bigint AS added_us FROM sluice.dictionary
+  UNION ALL SELECT NULL, nth, id, NULL, NULL, NULL FROM wanted JOIN sluice.channels USING (channel) WHERE wanted.name IS NOT NULL AND series >= $2
+  UNION ALL SELECT NULL, ${foundColumns} FROM ${foundTables} AND ${isNamed}
+  UNION ALL SELECT NULL, ${foundColumns} FROM ${foundTables} AND ${isRest}`
 
-type FoundRow = SqlRow & { nth: number; channel: number; id: number; is_unused: boolean; added_us: bigint }
+type FoundRow = SqlRow & { generation: string | null; nth: number | null; channel: number; id: number | null; is_unused: boolean; added_us: bigint }
 
 /** Also takes away the marks of maintenance, so that it does not remove what is going to be used. */
-async function find(transaction: Transaction, length: number, json: string): Promise<(FoundSeries | undefined)[]> {
-  let rows = await transaction.query<FoundRow>(findSql, [json])
-  const marked = rows.filter(row => row.is_unused).map(({ id }) => id)
+async function find(
+  transaction: Transaction,
+  length: number,
+  json: string,
+  seriesPerChannelMax: number,
+): Promise<FoundNumbers & { readonly isIncomplete: boolean }> {
+  let rows = await transaction.query<FoundRow>(findSql, [json, seriesPerChannelMax])
+  // Of the first look: what is marked after it belongs to a later one.
+  const generation = rows.find(row => row.generation !== null)!.generation!
+  const marked = rows.filter(row => row.is_unused).map(({ id }) => id!)
   if (marked.length > 0) {
     await transaction.query(
       `UPDATE sluice.series SET is_unused = false
@@ -136,11 +137,16 @@ async function find(transaction: Transaction, length: number, json: string): Pro
       [marked],
     )
     // Some may have been removed meanwhile.
-    rows = await transaction.query<FoundRow>(findSql, [json])
+    rows = await transaction.query<FoundRow>(findSql, [json, seriesPerChannelMax])
   }
-  const found = Array.from({ length }, (): FoundSeries | undefined => undefined)
-  for (const { nth, channel, id, added_us } of rows) found[nth] = { id, channel, addedUs: added_us }
-  return found
+  const series = Array.from({ length }, (): FoundSeries | undefined => undefined)
+  const full = new Set<number>()
+  for (const { nth, channel, id, added_us } of rows) {
+    if (nth === null) continue
+    if (id !== null) series[nth] = { id, channel, addedUs: added_us }
+    else full.add(nth)
+  }
+  return { generation, series, isIncomplete: series.some((found, nth) => found === undefined && !full.has(nth)) }
 }
 
 /** Adds the missing series of each channel as far as its limit goes, and all missing rests, which do not count. */

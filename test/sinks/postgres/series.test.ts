@@ -97,6 +97,18 @@ describe('the numbers of series', () => {
     expect(await database.query('SELECT series FROM sluice.channels ORDER BY channel')).toEqual([{ series: 10 }, { series: 1 }])
   })
 
+  test('a further name of a channel with all its numbers costs one look, and does not wait for those that add series', async () => {
+    let transactions = 0
+    const counting: Database = { ...database, transaction: (...of) => (transactions++, database.transaction(...of)) }
+    const find = seriesStore(counting, { seriesPerChannelMax: 2, lockTimeoutMs: 10_000, applicationName: 'test' })
+    const numbers = openSeriesNumbers(find)
+    await numbers.resolved(batchOf(0, 1, [named(0, 'a', 'b', 'c')]), new Map(), signal)
+    transactions = 0
+    const { series } = await numbers.resolved(batchOf(1, 2, [named(1, 'a', 'd')]), new Map(), signal)
+    expect([...series].map(Math.sign)).toEqual([1, -1])
+    expect(transactions).toBe(1)
+  })
+
   test('what does not fit into the index of series is stored with its texts', async () => {
     const long = 'ü'.repeat(1200)
     await write(batchOf(0, 2, [named(0, long, 'a'), { offset: 1, records: [{ name: 'a', unit: 'x'.repeat(100_000), value: 1 }] }]))
