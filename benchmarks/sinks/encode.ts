@@ -4,13 +4,16 @@ import { parseArgs } from 'node:util'
 import { constants, gzipSync } from 'node:zlib'
 import { types } from 'cassandra-driver'
 import { BSON } from 'mongodb'
+import { Value } from 'typebox/value'
 import { openDayRegistry } from '../../sinks/cassandra/day-registry.ts'
 import { encode as encodeCassandra } from '../../sinks/cassandra/encode.ts'
 import { insertStatement } from '../../sinks/cassandra/schema.ts'
 import { encode as encodeInfluxdb } from '../../sinks/influxdb/encode.ts'
 import { encode as encodeMongodb } from '../../sinks/mongodb/encode.ts'
 import { addRecords, encode as encodePostgres } from '../../sinks/postgres/encode.ts'
+import { sinkOptions } from '../../sinks/postgres/options.ts'
 import { openSeriesNumbers } from '../../sinks/postgres/series/numbers.ts'
+import type { FindNumbers } from '../../sinks/postgres/series/store.ts'
 import { logPartition } from '../../transformers/log-partition.ts'
 import { RecordBatch, ValueKind } from '../../transformers/record-batch.ts'
 
@@ -164,10 +167,11 @@ function byDriver(shape: Shape): string {
 async function postgres(shape: Shape): Promise<string> {
   const batches = batchesOf(shape)
   let added = 0
-  const numbers = openSeriesNumbers(async wanted => ({
+  const find: FindNumbers = async wanted => ({
     generation: 'of the benchmark',
     series: wanted.map(() => ({ id: ++added, channel: 1, addedUs: 0n })),
-  }))
+  })
+  const numbers = openSeriesNumbers(find, Value.Create(sinkOptions).seriesCacheBytes)
   const { signal } = new AbortController()
   for (const batch of batches) await numbers.resolved(batch, new Map(), signal)
   return speedOf(shape.name, nth => {

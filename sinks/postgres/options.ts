@@ -3,6 +3,8 @@
 import { type Static, Type } from 'typebox'
 import { formatOptions } from '../options.ts'
 
+const mebibyte = 1024 * 1024
+
 /** The section `store`, on a server and embedded. */
 export const sinkOptions = Type.Object({
   ...formatOptions,
@@ -24,6 +26,12 @@ export const sinkOptions = Type.Object({
     maximum: 100_000_000,
     description:
       'Most series (publisher, subtopic, name, unit and protocol) that a channel may number; rows of further ones keep their texts, and are larger.',
+  }),
+  seriesCacheBytes: Type.Integer({
+    default: 32 * mebibyte,
+    minimum: mebibyte,
+    maximum: 16_384 * mebibyte,
+    description: 'Bytes of the series that each worker remembers, about 270 for one; of those beyond it each batch asks the store again.',
   }),
 })
 export type SinkOptions = Static<typeof sinkOptions>

@@ -49,7 +49,7 @@ export async function openSink({ database, options, onNotice, logs }: PostgresSi
   const formats = openFormats(formatAdder(database, options))
   const names = connectionNames(writer)
   const offsets = openOffsets(database, { writer, logNumbers, logNames, names, lockTimeoutMs: options.lockTimeoutMs })
-  const series = openSeriesNumbers(seriesStore(database, { ...options, applicationName: names.sink }))
+  const series = openSeriesNumbers(seriesStore(database, { ...options, applicationName: names.sink }), options.seriesCacheBytes)
   let underWay: Promise<unknown> = Promise.resolve()
   let closed = false
 
@@ -239,10 +239,8 @@ export async function openReplaySink({ database, options, writer, logNumber }: P
   await checkStore(database)
   const formats = openFormats(formatAdder(database, options))
   const name = replayName(writer)
-  const { seriesPerChannelMax } = options
-  const series = openSeriesNumbers(
-    seriesStore(database, { seriesPerChannelMax, lockTimeoutMs: replayLockTimeoutMs, applicationName: name }),
-  )
+  const find = seriesStore(database, { ...options, lockTimeoutMs: replayLockTimeoutMs, applicationName: name })
+  const series = openSeriesNumbers(find, options.seriesCacheBytes)
 
   return {
     write: (batch, _partial, signal) =>

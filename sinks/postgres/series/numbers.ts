@@ -1,7 +1,8 @@
 // The numbers of series that a worker has looked up, for the encoder: its hot path looks up each message and each record.
 //
-// The cache is bounded in bytes, and cleared as a whole when it is full. It belongs to one generation of the store's dictionary, and knows the largest
-// number in it: the transaction of each batch compares both, so numbers of a store that went back, or of series that were removed, are never written.
+// The cache is bounded in bytes, in two halves: when the first one is full it becomes the second, and what is used again moves from there into a new one.
+// Names without a number take a small part of their own, so that ever new ones do not displace the series. The cache belongs to one generation of the store's dictionary, and knows the largest number in it: the transaction of each batch compares both, so numbers
+// of a store that went back, or of series that were removed, are never written.
 
 import { type MessageColumns, Outcome, type RecordBatch, senmlFormat } from '../../../transformers/record-batch.ts'
 import { longIdentifiers, type Rejections } from '../../rejections.ts'
@@ -48,6 +49,8 @@ interface Branch {
 interface Series {
   readonly wanted: WantedSeries
   readonly of: Channel
+  /** Undefined for the rest of a thing, which is not found by a name. */
+  readonly branch: Branch | undefined
   readonly unit: string | undefined
   number: number
   /** The same name with another unit. */
@@ -84,28 +87,42 @@ export interface SeriesNumbers {
 }
 
 /** @param bytesMax about how many bytes the cache may take; one batch may exceed it */
-export function openSeriesNumbers(find: FindNumbers, bytesMax = 32 * 1024 * 1024): SeriesNumbers {
+export function openSeriesNumbers(find: FindNumbers, bytesMax: number): SeriesNumbers {
   let channels = new Map<string, Channel>()
+  /** The second half. */
+  let older: ReadonlyMap<string, Channel> = new Map()
+  /** Of the first half. */
   let bytes = 0
+  /** Series that are to be looked up, and those that the store has no number for. */
+  let unnumbered = new Map<Branch, Map<string, Series>>()
+  let unnumberedBytes = 0
   let state: DictionaryState | undefined
   /** Changes whenever what was looked up before is no longer to be used. */
-  let cleared = 0
+  let dropped = 0
 
-  function clear(): void {
+  function dropUnnumbered(): void {
+    unnumbered = new Map()
+    unnumberedBytes = 0
+    dropped++
+  }
+
+  function startHalf(): void {
+    older = channels
     channels = new Map()
     bytes = 0
-    cleared++
+    dropUnnumbered()
   }
 
   function forget(): void {
-    clear()
+    channels = new Map()
+    startHalf()
     state = undefined
   }
 
   function channelOf(channel: string): Channel {
     let found = channels.get(channel)
     if (found === undefined) {
-      found = { channel: copyOf(channel), number: unknown, things: new Map() }
+      found = { channel: copyOf(channel), number: older.get(channel)?.number ?? unknown, things: new Map() }
       channels.set(found.channel, found)
       bytes += 200 + channel.length
     }
@@ -124,7 +141,8 @@ export function openSeriesNumbers(find: FindNumbers, bytesMax = 32 * 1024 * 1024
         name: undefined,
         unit: undefined,
       }
-      const rest: Series = { wanted, of: channel, unit: undefined, number: unknown, next: undefined }
+      const number = older.get(channel.channel)?.things.get(key)?.rest.number ?? unknown
+      const rest: Series = { wanted, of: channel, branch: undefined, unit: undefined, number, next: undefined }
       found = { channel, publisher: key, rest, branches: new Map() }
       channel.things.set(key, found)
       bytes += 450 + publisher.length
@@ -139,29 +157,44 @@ export function openSeriesNumbers(find: FindNumbers, bytesMax = 32 * 1024 * 1024
     const protocol = messages.protocol[message]!
     let thing = before?.thing
     if (thing === undefined || thing.publisher !== publisher || thing.channel.channel !== name) thing = thingOf(channelOf(name), publisher)
-    const first = thing.branches.get(subtopic)
-    let branch = first
+    let branch = thing.branches.get(subtopic)
     while (branch !== undefined && branch.protocol !== protocol) branch = branch.next
     if (branch === undefined) {
-      branch = { thing, subtopic: copyOf(subtopic), protocol: copyOf(protocol), names: new Map(), next: first }
+      branch = { thing, subtopic: copyOf(subtopic), protocol: copyOf(protocol), names: new Map(), next: thing.branches.get(subtopic) }
       thing.branches.set(branch.subtopic, branch)
       bytes += 300 + subtopic.length + protocol.length
     }
     return branch
   }
 
-  /** What is not in the cache yet. */
+  /** What is not in the first half. */
   function seriesOf(branch: Branch, name: string, unit: string | undefined): Series {
     const { thing, subtopic, protocol } = branch
+    let names = unnumbered.get(branch)
+    const found = seriesIn(names, name, unit)
+    if (found !== undefined) return found
     // Not kept, since each may be large.
     if (!isKey([thing.publisher, subtopic, protocol, name, unit ?? '']))
-      return { wanted: thing.rest.wanted, of: thing.channel, unit, number: none, next: undefined }
+      return { wanted: thing.rest.wanted, of: thing.channel, branch, unit, number: none, next: undefined }
     const key = copyOf(name)
     const wanted = { ...thing.rest.wanted, subtopic, protocol, name: key, unit: unit === undefined ? undefined : copyOf(unit) }
-    const series: Series = { wanted, of: thing.channel, unit: wanted.unit, number: unknown, next: branch.names.get(key) }
-    branch.names.set(key, series)
-    bytes += 250 + name.length + (unit?.length ?? 0)
+    const branchBefore = branchIn(older.get(thing.channel.channel)?.things.get(thing.publisher), subtopic, protocol)
+    const number = seriesIn(branchBefore?.names, name, unit)?.number ?? unknown
+    const series: Series = { wanted, of: thing.channel, branch, unit: wanted.unit, number, next: names?.get(key) }
+    if (number !== unknown) keep(branch, series)
+    else {
+      if (names === undefined) unnumbered.set(branch, (names = new Map()))
+      names.set(key, series)
+      unnumberedBytes += bytesOf(series)
+    }
     return series
+  }
+
+  function keep(branch: Branch, series: Series): void {
+    const { wanted, of, unit, number } = series
+    // Not spread, so that all have one shape.
+    branch.names.set(wanted.name!, { wanted, of, branch, unit, number, next: branch.names.get(wanted.name!) })
+    bytes += bytesOf(series)
   }
 
   /** The numbers, or what is missing of them. */
@@ -210,12 +243,12 @@ export function openSeriesNumbers(find: FindNumbers, bytesMax = 32 * 1024 * 1024
     const all = [...missing]
     for (let from = 0; from < all.length; from += lookedUpAtOnce) {
       const some = all.slice(from, from + lookedUpAtOnce)
-      const before = cleared
+      const before = dropped
       const found = await find(
         some.map(({ wanted }) => wanted),
         signal,
       )
-      if (cleared !== before) return
+      if (dropped !== before) return
       if (state !== undefined && state.generation !== found.generation) {
         forget()
         return
@@ -225,6 +258,7 @@ export function openSeriesNumbers(find: FindNumbers, bytesMax = 32 * 1024 * 1024
         series.number = own?.id ?? none
         if (own === undefined) continue
         series.of.number = own.channel
+        if (series.branch !== undefined) keep(series.branch, series)
         if (state === undefined || own.id > state.witness)
           state = { generation: found.generation, witness: own.id, witnessAddedUs: own.addedUs }
       }
@@ -238,7 +272,8 @@ export function openSeriesNumbers(find: FindNumbers, bytesMax = 32 * 1024 * 1024
     },
 
     async resolved(batch, rejected, signal) {
-      if (bytes > bytesMax) clear()
+      if (bytes > bytesMax / 2) startHalf()
+      if (unnumberedBytes > bytesMax / 8) dropUnnumbered()
       for (;;) {
         const numbers = lookUp(batch, rejected)
         if (!(numbers instanceof Set)) return numbers
@@ -248,6 +283,22 @@ export function openSeriesNumbers(find: FindNumbers, bytesMax = 32 * 1024 * 1024
 
     forget,
   }
+}
+
+function branchIn(thing: Thing | undefined, subtopic: string, protocol: string): Branch | undefined {
+  let branch = thing?.branches.get(subtopic)
+  while (branch !== undefined && branch.protocol !== protocol) branch = branch.next
+  return branch
+}
+
+function seriesIn(names: ReadonlyMap<string, Series> | undefined, name: string, unit: string | undefined): Series | undefined {
+  let series = names?.get(name)
+  while (series !== undefined && series.unit !== unit) series = series.next
+  return series
+}
+
+function bytesOf({ wanted: { name, unit } }: Series): number {
+  return 250 + name!.length + (unit?.length ?? 0)
 }
 
 /** False if it does not fit into the index, or has what PostgreSQL refuses: then the row has it, and is refused alone. */

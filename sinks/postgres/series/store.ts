@@ -117,7 +117,14 @@ const findSql = `WITH ${wantedSeries}
   UNION ALL SELECT NULL, ${foundColumns} FROM ${foundTables} AND ${isNamed}
   UNION ALL SELECT NULL, ${foundColumns} FROM ${foundTables} AND ${isRest}`
 
-type FoundRow = SqlRow & { generation: string | null; nth: number | null; channel: number; id: number | null; is_unused: boolean; added_us: bigint }
+type FoundRow = SqlRow & {
+  generation: string | null
+  nth: number | null
+  channel: number
+  id: number | null
+  is_unused: boolean
+  added_us: bigint
+}
 
 /** Also takes away the marks of maintenance, so that it does not remove what is going to be used. */
 async function find(

@@ -7,6 +7,7 @@ import { openSink } from '../../../sinks/postgres/sink.ts'
 import type { ReaderSite } from '../../conformance/reader/index.ts'
 import { withNumbers } from '../../conformance/sink/fixture.ts'
 import { openFreshEmbedded } from '../../servers/embedded.ts'
+import { options } from '../../sinks/postgres/store.ts'
 
 export interface PostgresSite extends ReaderSite {
   readonly database: Database
@@ -26,7 +27,7 @@ export async function openSite(
   const sink = await withNumbers(
     openSink({
       database,
-      options: { formatsMax: 1000, formatsPerChannelMax: 32, lockTimeoutMs: 10_000, retentionMonths: 0, seriesPerChannelMax },
+      options: { ...options, seriesPerChannelMax },
       logs: [{ logName: 'messages', logId: 'log-1', writer: 'relational' }],
     }),
   )

@@ -9,7 +9,7 @@ import type { RecordBatch } from '../../../transformers/record-batch.ts'
 export function encodeWithTexts(batch: RecordBatch, logNumbers: readonly number[]): EncodedBatch {
   const encoded = encode(batch, logNumbers)
   const { messages, records } = batch
-  const numbers = openSeriesNumbers(() => Promise.reject(new Error('there is no store')))
+  const numbers = openSeriesNumbers(() => Promise.reject(new Error('there is no store')), 1_000_000)
   if (records.length === 0) return encoded
   numbers.known(batch, encoded.rejected)
   const message = [...new Set(records.message.subarray(0, records.length))].filter(message => !encoded.rejected.has(message))

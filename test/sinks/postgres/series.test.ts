@@ -101,7 +101,7 @@ describe('the numbers of series', () => {
     let transactions = 0
     const counting: Database = { ...database, transaction: (...of) => (transactions++, database.transaction(...of)) }
     const find = seriesStore(counting, { seriesPerChannelMax: 2, lockTimeoutMs: 10_000, applicationName: 'test' })
-    const numbers = openSeriesNumbers(find)
+    const numbers = openSeriesNumbers(find, options.seriesCacheBytes)
     await numbers.resolved(batchOf(0, 1, [named(0, 'a', 'b', 'c')]), new Map(), signal)
     transactions = 0
     const { series } = await numbers.resolved(batchOf(1, 2, [named(1, 'a', 'd')]), new Map(), signal)
@@ -178,23 +178,47 @@ describe('the numbers of series', () => {
     expect(await names()).toEqual(['a', 'a', 'b'])
   })
 
-  test('a full cache is cleared, and a batch larger than it is stored all the same', async () => {
-    const asked: number[] = []
-    const find = seriesStore(database, { seriesPerChannelMax: 1000, lockTimeoutMs: 10_000, applicationName: 'test' })
-    const counting: FindNumbers = (wanted, abort) => {
-      asked.push(wanted.length)
-      return find(wanted, abort)
+  describe('in a cache', () => {
+    let asked: string[][]
+    const opened = (bytesMax: number, seriesPerChannelMax = 1000) => {
+      const find = seriesStore(database, { seriesPerChannelMax, lockTimeoutMs: 10_000, applicationName: 'test' })
+      const counting: FindNumbers = (wanted, abort) => {
+        asked.push(wanted.map(({ name = 'the rest' }) => name))
+        return find(wanted, abort)
+      }
+      return openSeriesNumbers(counting, bytesMax)
     }
-    const numbers = openSeriesNumbers(counting, 2_000)
     const batch = (from: number, length: number) => batchOf(0, 1, [named(0, ...Array.from({ length }, (_, nth) => `n${from + nth}`))])
-    const large = await numbers.resolved(batch(0, 100), new Map(), signal)
-    expect(new Set(large.series).size).toBe(100)
-    expect(numbers.known(batch(50, 50), new Map())?.series).toEqual(large.series.slice(50))
-    expect(numbers.known(batch(99, 2), new Map())).toBeUndefined()
-    const further = await numbers.resolved(batch(99, 2), new Map(), signal)
-    expect(further.series[0]).toBe(large.series[99])
-    expect(numbers.known(batch(0, 1), new Map())).toBeUndefined()
-    expect(asked).toEqual([100, 2])
+
+    beforeEach(() => {
+      asked = []
+    })
+
+    test('that is full, those that are not used are looked up again, and a batch larger than it is stored all the same', async () => {
+      const numbers = opened(2_000)
+      const large = await numbers.resolved(batch(0, 100), new Map(), signal)
+      expect(new Set(large.series).size).toBe(100)
+      expect(numbers.known(batch(50, 50), new Map())?.series).toEqual(large.series.slice(50))
+      expect(numbers.known(batch(99, 2), new Map())).toBeUndefined()
+      const further = await numbers.resolved(batch(99, 4), new Map(), signal)
+      expect(further.series[0]).toBe(large.series[99])
+      expect(numbers.known(batch(98, 1), new Map())?.series).toEqual(large.series.slice(98, 99))
+      await numbers.resolved(batch(103, 1), new Map(), signal)
+      expect(numbers.known(batch(98, 2), new Map())?.series).toEqual(large.series.slice(98))
+      expect(numbers.known(batch(97, 1), new Map())).toBeUndefined()
+      expect(asked.map(names => names.length)).toEqual([100, 3, 1])
+    })
+
+    test('stay there however many names the channel has no number for', async () => {
+      const numbers = opened(20_000, 10)
+      const kept = await numbers.resolved(batch(0, 10), new Map(), signal)
+      for (let from = 10; from < 400; from += 10) await numbers.resolved(batch(from, 10), new Map(), signal)
+      expect(numbers.known(batch(390, 10), new Map())?.series).toEqual(new Int32Array(10).fill(-Math.max(...kept.series) - 1))
+      expect(numbers.known(batch(0, 10), new Map())?.series).toEqual(kept.series)
+      asked = []
+      expect((await numbers.resolved(batch(10, 1), new Map(), signal)).series[0]).toBeLessThan(0)
+      expect(asked).toEqual([['n10']])
+    })
   })
 
   describe('that have no rows any longer', () => {

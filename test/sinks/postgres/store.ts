@@ -16,6 +16,7 @@ export const options: SinkOptions = {
   lockTimeoutMs: 10_000,
   retentionMonths: 0,
   seriesPerChannelMax: 100_000,
+  seriesCacheBytes: 32 * 1024 * 1024,
 }
 
 /** The columns of `public.messages`, in their order. */
