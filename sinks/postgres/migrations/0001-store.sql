@@ -106,17 +106,21 @@ CREATE FUNCTION sluice.of_publisher(of_channel text, of_thing text, rows_each bi
     WHERE c.channel = of_channel AND s.publisher = of_thing
   $$;
 
--- The newest row of each series of a channel.
+-- The newest row of each series of a channel. Rows with their own texts are of several series, so all of a thing are read.
 CREATE FUNCTION sluice.latest_of(of_channel text) RETURNS SETOF public.messages
   LANGUAGE sql STABLE PARALLEL SAFE AS $$
-    SELECT m.time, c.channel, coalesce(m.subtopic, s.subtopic), s.publisher, coalesce(m.protocol, s.protocol),
-      coalesce(m.name, s.name), CASE WHEN m.name IS NULL THEN s.unit ELSE m.unit END,
+    SELECT DISTINCT ON (publisher, subtopic, protocol, name, unit)
+      m.time, c.channel, coalesce(m.subtopic, s.subtopic) AS subtopic, s.publisher, coalesce(m.protocol, s.protocol) AS protocol,
+      coalesce(m.name, s.name) AS name, CASE WHEN m.name IS NULL THEN s.unit ELSE m.unit END AS unit,
       m.value, m.string_value, m.bool_value, m.data_value, m.sum, m.update_time, m.position, m.index
     FROM sluice.channels AS c JOIN sluice.series AS s ON s.channel = c.id
       CROSS JOIN LATERAL (
-        SELECT * FROM sluice.records AS own WHERE own.series = s.id ORDER BY own.time DESC, own.position DESC, own.index DESC LIMIT 1
+        (SELECT * FROM sluice.records AS own WHERE s.name IS NOT NULL AND own.series = s.id
+          ORDER BY own.time DESC, own.position DESC, own.index DESC LIMIT 1)
+        UNION ALL SELECT * FROM sluice.records AS own WHERE s.name IS NULL AND own.series = s.id
       ) AS m
     WHERE c.channel = of_channel
+    ORDER BY publisher, subtopic, protocol, name, unit, time DESC, position DESC, index DESC
   $$;
 
 -- One publisher as a condition, for the tables of formats: WHERE sluice.of_publisher(channel, publisher, '<channel>', '<thing>').

@@ -176,6 +176,21 @@ describeWithOwnPostgres('the months of the PostgreSQL store', postgres => {
     ])
   })
 
+  test('the newest row of a series is found among those with numbers and those with texts', async () => {
+    await database.execute(`
+      INSERT INTO sluice.channels (channel) VALUES ('c');
+      INSERT INTO sluice.series (channel, publisher, subtopic, protocol, name, unit)
+        SELECT id, 'p', subtopic, protocol, name, NULL FROM sluice.channels, (VALUES ('', 'http', 'a'), ('', 'http', 'b'), (NULL, NULL, NULL)) AS own (subtopic, protocol, name);
+      INSERT INTO sluice.records (time, channel, series, position, index, subtopic, protocol, name, unit)
+        SELECT '2026-03-01'::timestamptz + position * interval '1 minute', s.channel, s.id, position, 0, own.subtopic, own.protocol, own.name, own.unit
+        FROM (VALUES ('a', 1, NULL, NULL, NULL, NULL), ('a', 2, NULL, NULL, NULL, NULL), ('b', 3, NULL, NULL, NULL, NULL), (NULL, 4, '', 'http', 'a', NULL),
+          (NULL, 5, '', 'http', 'a', 'W'), (NULL, 6, '', 'mqtt', 'a', 'W'), (NULL, 7, 'hall', 'http', 'a', 'W'), (NULL, 8, '', 'http', 'c', NULL),
+          (NULL, 9, '', 'http', 'c', NULL)) AS own (of, position, subtopic, protocol, name, unit)
+        JOIN sluice.series AS s ON s.name IS NOT DISTINCT FROM own.of`)
+    const latest = await database.query<{ position: bigint }>(`SELECT position FROM sluice.latest_of('c') ORDER BY position`)
+    expect(latest.map(({ position }) => Number(position))).toEqual([3, 4, 5, 6, 7, 9])
+  })
+
   test('the time of a document is its creation to the microsecond', async () => {
     await addFormat(database, 'engine')
     await database.execute(`INSERT INTO formats.engine
