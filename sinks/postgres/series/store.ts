@@ -60,14 +60,14 @@ export function seriesStore(database: Database, { seriesPerChannelMax, lockTimeo
       ])
     const found = await database.transaction(async transaction => {
       await begin(transaction)
-      return await find(transaction, wanted.length, json, seriesPerChannelMax)
+      return await find(transaction, wanted, json, seriesPerChannelMax)
     }, signal)
     if (!found.isIncomplete) return found
     return await database.transaction(async transaction => {
       await begin(transaction)
       await transaction.query(addingSeries)
       await add(transaction, json, seriesPerChannelMax)
-      return await find(transaction, wanted.length, json, seriesPerChannelMax)
+      return await find(transaction, wanted, json, seriesPerChannelMax)
     }, signal)
   }
 }
@@ -110,10 +110,10 @@ const foundColumns = `wanted.nth, channels.id AS channel, series.id, series.is_u
 const foundTables = `wanted JOIN sluice.channels ON channels.channel = wanted.channel
   JOIN sluice.series ON series.channel = channels.id AND series.publisher = wanted.publisher`
 
-/** First a row with the generation, of the same snapshot as the series. Those that a full channel may lack have a row without an id. */
+/** First a row with the generation, of the same snapshot as the series. A full channel, which may lack some, has a row without an id. */
 const findSql = `WITH ${wantedSeries}
   SELECT generation::text, NULL::int AS nth, NULL::int AS channel, NULL::int AS id, NULL::boolean AS is_unused, NULL::bigint AS added_us FROM sluice.dictionary
-  UNION ALL SELECT NULL, nth, id, NULL, NULL, NULL FROM wanted JOIN sluice.channels USING (channel) WHERE wanted.name IS NOT NULL AND series >= $2
+  UNION ALL SELECT NULL, min(nth), id, NULL, NULL, NULL FROM wanted JOIN sluice.channels USING (channel) WHERE series >= $2 GROUP BY id
   UNION ALL SELECT NULL, ${foundColumns} FROM ${foundTables} AND ${isNamed}
   UNION ALL SELECT NULL, ${foundColumns} FROM ${foundTables} AND ${isRest}`
 
@@ -129,7 +129,7 @@ type FoundRow = SqlRow & {
 /** Also takes away the marks of maintenance, so that it does not remove what is going to be used. */
 async function find(
   transaction: Transaction,
-  length: number,
+  wanted: readonly WantedSeries[],
   json: string,
   seriesPerChannelMax: number,
 ): Promise<FoundNumbers & { readonly isIncomplete: boolean }> {
@@ -146,14 +146,16 @@ async function find(
     // Some may have been removed meanwhile.
     rows = await transaction.query<FoundRow>(findSql, [json, seriesPerChannelMax])
   }
-  const series = Array.from({ length }, (): FoundSeries | undefined => undefined)
-  const full = new Set<number>()
+  const series = Array.from({ length: wanted.length }, (): FoundSeries | undefined => undefined)
+  const full = new Set<string>()
   for (const { nth, channel, id, added_us } of rows) {
     if (nth === null) continue
     if (id !== null) series[nth] = { id, channel, addedUs: added_us }
-    else full.add(nth)
+    else full.add(wanted[nth]!.channel)
   }
-  return { generation, series, isIncomplete: series.some((found, nth) => found === undefined && !full.has(nth)) }
+  const isMissing = ({ channel, name }: WantedSeries, nth: number) =>
+    series[nth] === undefined && (name === undefined || !full.has(channel))
+  return { generation, series, isIncomplete: wanted.some(isMissing) }
 }
 
 /** Adds the missing series of each channel as far as its limit goes, and all missing rests, which do not count. */
