@@ -45,8 +45,9 @@ export interface MessageCounts {
  * - transient: the store is down or overloaded; the same write is retried until it succeeds
  * - systemic: retrying cannot help (credentials, a missing database, another schema); the writer stops with the error's message
  * - fenced: the store's offsets differ from this writer's; nothing was written, and the source must resume at `positions()`
+ * - stale: what the sink has cached is no longer the store's; as fenced, but no sign of another writer
  */
-export type ErrorClass = 'transient' | 'systemic' | 'fenced'
+export type ErrorClass = 'transient' | 'systemic' | 'fenced' | 'stale'
 
 /**
  * A sink is opened by its folder's `openSink(options)` and used by one worker. `Encoded` is the sink's own form of a batch.
@@ -83,7 +84,7 @@ export interface Sink<Encoded = unknown> {
    * The offsets to resume at, for stores that commit offsets together with their rows. A partition that the store does not know is absent. Without
    * this method the writer resumes at the log's committed offset.
    *
-   * Called before the first batch of a partition that was assigned to the caller, and after each fenced write. The store may have been put back to an
+   * Called before the first batch of a partition that was assigned to the caller, and after each fenced or stale write. The store may have been put back to an
    * older state, so this also clears what the sink has cached.
    */
   positions?(of: readonly LogPartition[]): Promise<Positions>

@@ -37,7 +37,7 @@ export interface Watch {
   dropped(): void
   deadLettered(rejections: readonly Rejection[], stage: DeadLetterStage): void
   /** Something failed that will be retried after `waitMs`. */
-  failed(error: unknown, what: 'log' | 'store' | 'dead letters' | 'fenced', failures: number, waitMs: number): void
+  failed(error: unknown, what: 'log' | 'store' | 'dead letters' | 'fenced' | 'stale', failures: number, waitMs: number): void
   /** What failed works again: `all`, or, at the beginning of a share, the `log`, since the store may only have reported its positions. */
   recovered(what: 'log' | 'all'): void
   /** The source has resumed at the store's positions, which the log has; called each time. */
@@ -66,8 +66,8 @@ interface Share {
 /**
  * Runs one worker. Ends when `signal` has aborted and what was taken by then is stored, or when `abort` aborts: the rest stays in the log.
  *
- * While the store is down it retries forever, without reading the log. A fenced batch is dropped with everything in flight, and the store is asked
- * for its positions again; the same happens when the share of the log is revoked, which is not a failure.
+ * While the store is down it retries forever, without reading the log. A fenced or stale batch is dropped with everything in flight, and the store is
+ * asked for its positions again; the same happens when the share of the log is revoked, which is not a failure.
  *
  * @throws SystemicError if retrying cannot help; nothing of the batch is committed then
  */
@@ -222,7 +222,7 @@ async function beforeNextFlow<Encoded>(parts: Parts<Encoded>, failures: Failures
   }
   const count = Math.max(failures.starts, failures.fences)
   const waitMs = waitBefore(count, parts.backOff)
-  parts.watch.failed(error, kind === 'fenced' ? 'fenced' : whatFailed(error), count, waitMs)
+  parts.watch.failed(error, kind === 'transient' ? whatFailed(error) : kind, count, waitMs)
   // An abort ends the wait, and then the loop: nothing is in flight.
   await pause(waitMs, signal)
 }

@@ -38,6 +38,7 @@ const failureLabels = {
   store: { component_kind: 'sink', stage: 'sending', error_type: 'request_failed' },
   'dead letters': { component_kind: 'sink', stage: 'sending', error_type: 'writer_failed' },
   fenced: { component_kind: 'sink', stage: 'sending', error_type: 'acknowledgment_failed' },
+  stale: { component_kind: 'sink', stage: 'sending', error_type: 'request_failed' },
   writer: { component_kind: 'sink', stage: 'sending', error_type: 'configuration_failed' },
 } as const
 

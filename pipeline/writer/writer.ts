@@ -122,7 +122,7 @@ export function openWriter<Encoded>(parts: WriterParts<Encoded>): Writer {
     },
     failed(error, what, failures, waitMs) {
       metrics.failed(what)
-      if (what !== 'fenced') reports[what].failed(error, { waitMs })
+      if (what !== 'fenced' && what !== 'stale') reports[what].failed(error, { waitMs })
       else logger.warn({ attempt: failures, next_ms: Math.round(waitMs) }, `reading the offsets of the store again (${factOf(error)})`)
       failure = error instanceof Error ? error : new Error(String(error))
       if (state === 'starting' || state === 'running') enter('retrying')

@@ -29,7 +29,7 @@ export interface Offsets {
    *
    * @returns the offset below which everything is settled, by log and partition
    * @param state what the numbers of the batch's series depend on, if it has any
-   * @throws SinkError (fenced) if a range starts above it, or if the numbers are no longer those of the store
+   * @throws SinkError (fenced) if a range starts above it, (stale) if the numbers are no longer those of the store
    */
   lock(transaction: Transaction, ranges: readonly Range[], state: DictionaryState | undefined): Promise<Positions>
   /** Advances the partitions to the ends of the ranges, and adds the counts, one for each range. */

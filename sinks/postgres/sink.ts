@@ -225,6 +225,8 @@ interface PostgresReplayOptions {
 /** For a lock that another replay or a schema change holds. A person waits for the replay, and can start it again. */
 const replayLockTimeoutMs = 10_000
 const replayLock = 'sluice.replayed'
+/** How often in a row the numbers of series may have become stale since they were looked up. */
+const staleMax = 8
 
 /**
  * Opens a sink for replays, which creates and registers nothing. Each message is stored once, in a transaction of the replay's own, however often it
@@ -272,6 +274,7 @@ export async function openReplaySink({ database, options, writer, logNumber }: P
           }
           return { refused: rejected, notPassed }
         }
+        let stale = 0
         for (;;) {
           try {
             encoded.tables.splice(0, encoded.tables.length, ...documents)
@@ -279,7 +282,7 @@ export async function openReplaySink({ database, options, writer, logNumber }: P
             return await database.transaction(storeOnce, abort)
           } catch (error) {
             series.forget()
-            if (classify(error) === 'fenced') continue
+            if (classify(error) === 'stale' && ++stale <= staleMax) continue
             if (!isAnswer(error, lockTimeout) && !isAnswer(error, queryCanceled)) throw error
             if ((await endLostReplays(database)) === 0) throw error
           }

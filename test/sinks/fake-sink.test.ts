@@ -28,7 +28,7 @@ async function fakeStore(): Promise<SinkStore> {
   }
 }
 
-test.each(['transient', 'systemic', 'fenced'] as const)('the fake sink fails once as configured: %s', async errorClass => {
+test.each(['transient', 'systemic', 'fenced', 'stale'] as const)('the fake sink fails once as configured: %s', async errorClass => {
   const sink = await openFakeSink()
   sink.store.failures.push({ errorClass })
   const write = () => sink.write(sink.encode(plainBatch(0, 1)), async () => undefined, new AbortController().signal)

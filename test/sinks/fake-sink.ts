@@ -3,6 +3,7 @@
 import { countMessages } from '../../sinks/counts.ts'
 import { checkNumbers, type LogTable, openLogRegistry, openLogs, type RegisteredLog } from '../../sinks/logs.ts'
 import {
+  type ErrorClass,
   type LogNumbers,
   type MessageCounts,
   positionHighAt,
@@ -18,7 +19,7 @@ import { logsOf, type SinkIdentity, type StoredRow } from '../conformance/sink/f
 
 /** What the next write fails with, at its beginning or with its rows ready and its rejections acknowledged. */
 export interface FakeFailure {
-  errorClass: 'transient' | 'systemic' | 'fenced'
+  errorClass: ErrorClass
   when?: 'before' | 'commit'
 }
 

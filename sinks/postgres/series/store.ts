@@ -86,13 +86,13 @@ export function stateValues(state: DictionaryState | undefined): SqlValue[] {
 /**
  * To be called when the transaction has changed or locked a row: from then on maintenance waits for it before it removes a series.
  *
- * @throws SinkError (fenced) if the dictionary has another state
+ * @throws SinkError (stale) if the dictionary has another state
  */
 export async function checkState(transaction: Transaction, state: DictionaryState | undefined): Promise<void> {
   const [checked] = await transaction.query<{ same: boolean }>(`SELECT ${isState(1)} AS same`, stateValues(state))
   if (checked?.same === true) return
   throw new SinkError(
-    'fenced',
+    'stale',
     'the numbers of series are no longer those of the store, which removes unused ones or was put back to an older state: look them up again',
   )
 }

@@ -44,6 +44,16 @@ test('fencing with progress in between never stops it, however often it happens'
   await writer.stop()
 })
 
+test('a sink that finds its cache stale many times in a row resumes each time, since that is no sign of another writer', async () => {
+  const world = makeWorld()
+  await world.log.append([pack(0)])
+  for (let at = 0; at < 20; at++) world.store.failures.push({ errorClass: 'stale' })
+  const { writer } = await startWriter(world)
+  await expect.poll(() => stored(world.store)).toEqual([0])
+  expect(writer.state()).toBe('running')
+  await writer.stop()
+})
+
 test('fenced repeatedly without progress, it stops with an error that says that another writer is active', async () => {
   const world = makeWorld()
   for (let at = 0; at < 1000; at++) world.store.failures.push({ errorClass: 'fenced' })

@@ -32,7 +32,7 @@ test('a transient failure is retried until it succeeds, and each attempt is repo
   expect([result, attempts, seen]).toEqual(['done', 4, ['failure 1', 'failure 2', 'failure 3', 'recovery']])
 })
 
-test.each(['systemic', 'fenced'] as const)('a %s failure is thrown immediately', async kind => {
+test.each(['systemic', 'fenced', 'stale'] as const)('a %s failure is thrown immediately', async kind => {
   const { seen, retrying } = watched(kind)
   const error = new Error('no')
   await expect(retry(() => Promise.reject(error), retrying, never)).rejects.toBe(error)

@@ -6,7 +6,7 @@ import type { Database } from '../../../database/database.ts'
 import { openSeriesNumbers } from '../../../sinks/postgres/series/numbers.ts'
 import { type FindNumbers, seriesStore } from '../../../sinks/postgres/series/store.ts'
 import { removeUnusedSeries } from '../../../sinks/postgres/series/unused.ts'
-import { openSink } from '../../../sinks/postgres/sink.ts'
+import { openReplaySink, openSink } from '../../../sinks/postgres/sink.ts'
 import type { Rejection } from '../../../sinks/sink.ts'
 import { logPartition } from '../../../transformers/log-partition.ts'
 import type { RecordBatch } from '../../../transformers/record-batch.ts'
@@ -142,32 +142,45 @@ describe('the numbers of series', () => {
     await fc.assert(property, { numRuns: 30 })
   })
 
-  test('a store without a series that the sink knows fences its batches until the sink has looked it up again', async () => {
+  test('a store without a series that the sink knows stores none of its batches until the sink has looked it up again', async () => {
     await write(plainBatch(0, 2))
     const encoded = sink.encode(plainBatch(2, 3))
     await database.execute('DELETE FROM sluice.records; DELETE FROM sluice.series')
-    expect(await sink.write(encoded, none, signal).catch((error: unknown) => sink.classify(error))).toBe('fenced')
+    expect(await sink.write(encoded, none, signal).catch((error: unknown) => sink.classify(error))).toBe('stale')
     // Another one has its number.
     await database.execute(`INSERT INTO sluice.series (id, channel, publisher, subtopic, protocol, name) OVERRIDING SYSTEM VALUE
       SELECT (SELECT last_value FROM sluice.series_id_seq), id, 'other', '', 'http', 'other' FROM sluice.channels`)
-    expect(await refused(plainBatch(2, 3))).toBe('fenced')
+    expect(await refused(plainBatch(2, 3))).toBe('stale')
     await sink.positions?.([logPartition(0, 0)])
     await write(plainBatch(2, 3))
     expect(await database.query('SELECT publisher, value FROM messages')).toEqual([{ publisher: 'thing-1', value: 2 }])
   })
 
-  test('a new generation fences batches that were encoded before, also one with a refused message', async () => {
+  test('a new generation makes batches stale that were encoded before, also one with a refused message', async () => {
     await write(plainBatch(0, 2))
     const poisoned = sink.encode(batchOf(2, 4, [plain(2), { offset: 3, records: [{ stringValue: 'a\0b' }] }]))
     await database.query('UPDATE sluice.dictionary SET generation = gen_random_uuid()')
     const error = await sink.write(poisoned, none, signal).catch((error: unknown) => error)
-    expect(error).toMatchObject({ errorClass: 'fenced', message: expect.stringContaining('numbers of series') })
-    expect(await refused(batchOf(2, 4, [plain(2)]))).toBe('fenced')
+    expect(error).toMatchObject({ errorClass: 'stale', message: expect.stringContaining('numbers of series') })
+    expect(await refused(batchOf(2, 4, [plain(2)]))).toBe('stale')
     // Without records there is nothing to compare.
     await write(batchOf(2, 3, [{ offset: 2, documents: [{ format: 'engine', payload: {} }] }]))
     await sink.positions?.([logPartition(0, 0)])
     await write(batchOf(3, 4, [plain(3)]))
     expect(await count('messages')).toBe(3)
+  })
+
+  test('a replay ends with an error where the generation changes each time before it stores', async () => {
+    const changing: Database = {
+      ...database,
+      async transaction(work, abort) {
+        await database.query('UPDATE sluice.dictionary SET generation = gen_random_uuid()')
+        return await database.transaction(work, abort)
+      },
+    }
+    await write(plainBatch(0, 1))
+    const replays = await openReplaySink({ database: changing, options, writer: 'writer-1', logNumber: 1 })
+    await expect(replays.write(plainBatch(0, 1), new Set(), signal)).rejects.toThrow('numbers of series')
   })
 
   test('numbers of several generations are never mixed in one batch', async () => {
@@ -257,7 +270,7 @@ describe('the numbers of series', () => {
       await removeUnusedSeries(database)
       expect(await unused()).toEqual(['gone'])
       const batch = () => batchOf(3, 4, [named(3, 'gone')])
-      expect(await refused(batch())).toBe('fenced')
+      expect(await refused(batch())).toBe('stale')
       await sink.positions?.([logPartition(0, 0)])
       await write(batch())
       expect(await unused()).toEqual([])
@@ -272,7 +285,7 @@ describe('the numbers of series', () => {
       await removeUnusedSeries(database)
       await removeUnusedSeries(database)
       expect(await existing()).toEqual(['kept'])
-      expect(await refused(batchOf(3, 4, [named(3, 'gone')]))).toBe('fenced')
+      expect(await refused(batchOf(3, 4, [named(3, 'gone')]))).toBe('stale')
       await sink.positions?.([logPartition(0, 0)])
       await write(batchOf(3, 4, [named(3, 'gone')]))
       expect(await names()).toEqual(['kept', 'gone'])
@@ -293,7 +306,7 @@ describe('the numbers of series', () => {
       await expect(removeUnusedSeries(database)).rejects.toThrow('referring')
       await database.execute('DROP TABLE sluice.referring')
       expect(await existing()).toEqual(['kept', 'newer', 'referred to'])
-      expect(await refused(batchOf(3, 4, [named(3, 'gone')]))).toBe('fenced')
+      expect(await refused(batchOf(3, 4, [named(3, 'gone')]))).toBe('stale')
     })
 
     test('stay while a transaction may have read the generation before their mark, but not for ever where its number is of another server', async () => {

@@ -55,14 +55,14 @@ describeWithPostgres('a store that was restored to an older state', postgres => 
   }
 
   /** Writes until the connections that were ended are replaced, as the pipeline does after a transient error. */
-  async function writeAgain(batch: RecordBatch): Promise<readonly MessageCounts[] | 'fenced'> {
+  async function writeAgain(batch: RecordBatch): Promise<readonly MessageCounts[] | 'fenced' | 'stale'> {
     const encoded = sink.encode(batch)
     for (;;) {
       try {
         return await sink.write(encoded, ignoreRefused, signal)
       } catch (error) {
         const errorClass = sink.classify(error)
-        if (errorClass === 'fenced') return 'fenced'
+        if (errorClass === 'fenced' || errorClass === 'stale') return errorClass
         expect(errorClass).toBe('transient')
       }
     }
@@ -92,7 +92,7 @@ describeWithPostgres('a store that was restored to an older state', postgres => 
     expect(await rows()).toEqual([0, 1, 2])
   })
 
-  test('fences a batch with a series that it lost, though its offsets are the same, and stores it with another number', async () => {
+  test('refuses a batch with a series that it lost, though its offsets are the same, and stores it with another number', async () => {
     await write(plainBatch(0, 1))
     await keep()
     const named = { offset: 1, records: [{ name: 'new', value: 1 }] }
@@ -105,7 +105,7 @@ describeWithPostgres('a store that was restored to an older state', postgres => 
     while ((await failed()) !== 'no dead letters');
     expect(await database.query(`SELECT count(*)::int FROM sluice.series`)).toEqual([{ count: 2 }])
     await goBack()
-    expect(await writeAgain(batchOf(1, 2, [named]))).toBe('fenced')
+    expect(await writeAgain(batchOf(1, 2, [named]))).toBe('stale')
     await sink.positions?.([logPartition(0, 0)])
     expect(await writeAgain(batchOf(1, 2, [named]))).toMatchObject([{ stored: 1 }])
     expect(await rows()).toEqual([0, 1])
