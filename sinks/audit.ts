@@ -24,8 +24,10 @@ export interface AuditedPartition {
 /** A message that the store has rows of. */
 export interface AuditedMessage {
   readonly offset: number
-  /** All rows that have its position. */
+  /** All rows that have its position, without hidden ones. */
   readonly rows: number
+  /** Rows that no reader shows, since the store lacks what they refer to; absent if there are none. Not known where contents were asked for. */
+  readonly hidden?: number
   /** How many of these duplicate another row: the same position and index. */
   readonly doubled: number
   /** It was dead-lettered, and stored by a replay. */

@@ -16,6 +16,7 @@
 //   n rows, a dead letter                   none             replayed      dead-lettered, and replay missing
 //   a dead letter, empty, filtered, nothing rows             any           surplus rows
 //   anything                                a row twice      any           doubled
+//   anything                                a hidden row     any           hidden rows, which count as not stored otherwise
 //   deleted (compacted)                     rows or none     any           cannot be compared
 
 import type { AuditedMessage, AuditedPartition, AuditedRange, StoreAudit } from '../../sinks/audit.ts'
@@ -56,6 +57,7 @@ export type FaultKind =
   | 'rows missing'
   | 'surplus rows'
   | 'doubled'
+  | 'hidden rows'
   | 'contents differ'
   | 'missing dead letter'
   | 'replay missing'
@@ -151,7 +153,8 @@ export async function auditPartition(parts: PartitionParts): Promise<PartitionRe
     first.push(offset === undefined ? { kind, id, detail } : { kind, id: `${id}-${offset}`, offset, detail })
   }
 
-  function countDoubled({ offset, rows, doubled }: AuditedMessage): void {
+  function countFaulty({ offset, rows, doubled, hidden = 0 }: AuditedMessage): void {
+    if (hidden > 0) fault('hidden rows', offset, `${hidden} of its rows are shown by no reader: the store lacks the series that they name`)
     if (doubled > 0) fault('doubled', offset, `${doubled} of its ${rows} rows are stored twice`)
   }
 
@@ -159,8 +162,9 @@ export async function auditPartition(parts: PartitionParts): Promise<PartitionRe
   function rowsOutside(markers: readonly OffsetRange[]): (message: AuditedMessage) => void {
     let next = 0
     return message => {
-      countDoubled(message)
+      countFaulty(message)
       const { offset, rows } = message
+      if (rows === 0) return
       while (next < markers.length && markers[next]!.to <= offset) next++
       const isMarker = next < markers.length && markers[next]!.from <= offset
       if (isMarker) fault('surplus rows', offset, `the store has ${rows} rows for an offset at which the log never had a message`)
@@ -192,7 +196,7 @@ export async function auditPartition(parts: PartitionParts): Promise<PartitionRe
   ): void {
     recount.received++
     const deadLetter = deadLetters.get(offset)
-    if (found !== undefined) countDoubled(found)
+    if (found !== undefined) countFaulty(found)
     const rows = found === undefined ? 0 : found.rows - found.doubled
     if (found?.replayed === true) {
       recount.dead_lettered++
@@ -239,7 +243,7 @@ export async function auditPartition(parts: PartitionParts): Promise<PartitionRe
       for await (const chunk of reader.read(partition, from, to)) {
         if (chunk.from > at) {
           unchecked += chunk.from - at
-          await stored.below(chunk.from, countDoubled)
+          await stored.below(chunk.from, countFaulty)
         }
         const { markers = [] } = chunk
         const outside = rowsOutside(markers)
@@ -262,7 +266,7 @@ export async function auditPartition(parts: PartitionParts): Promise<PartitionRe
         at = chunk.to
       }
       unchecked += to - at
-      await stored.below(to, countDoubled)
+      await stored.below(to, countFaulty)
     } finally {
       await stored.close()
     }

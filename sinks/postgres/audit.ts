@@ -145,14 +145,20 @@ async function* parted({ from, to }: PositionRange): AsyncGenerator<PositionRang
   }
 }
 
-/** A message's rows are in one table, but the statement would also find them in several. */
+/** A message's rows are in one table, but the statement would also find them in several. A row without its series is hidden: the view does not show it. */
 function messagesSql(tables: readonly RowTable[], range: PositionRange): string {
-  const rows = tables.map(({ table }) => `SELECT position, index FROM ${table} WHERE ${inRange(range)}`)
+  const rows = tables.map(({ format, table }) =>
+    format === senmlFormat
+      ? `SELECT position, index, known.id AS shown FROM ${table} LEFT JOIN sluice.series AS known ON known.id = series WHERE ${inRange(range)}`
+      : `SELECT position, index, 0 FROM ${table} WHERE ${inRange(range)}`,
+  )
   return `
-    SELECT found.position, found.rows, found.doubled, replayed.position IS NOT NULL AS replayed
+    SELECT found.position, found.rows, found.hidden, found.doubled, replayed.position IS NOT NULL AS replayed
     FROM (
-      SELECT position, sum(times)::bigint AS rows, sum(times - 1)::bigint AS doubled
-      FROM (SELECT position, index, count(*) AS times FROM (${rows.join(' UNION ALL ')}) AS every GROUP BY position, index) AS each
+      SELECT position, sum(times)::bigint AS rows, sum(every_time - times)::bigint AS hidden, sum(greatest(times - 1, 0))::bigint AS doubled
+      FROM (
+        SELECT position, index, count(*) AS every_time, count(shown) AS times FROM (${rows.join(' UNION ALL ')}) AS every GROUP BY position, index
+      ) AS each
       GROUP BY position
     ) AS found
     LEFT JOIN sluice.replayed ON replayed.position = found.position
@@ -252,7 +258,7 @@ type PartitionRow = Record<string, number | string | bigint> & {
 } & Readonly<
     Record<'next_offset' | 'received' | 'stored' | 'empty' | 'filtered' | 'skipped' | 'duplicate' | 'dead_lettered' | 'lost', bigint>
   >
-type MessageRow = SqlRow & { position: bigint; rows: bigint; doubled: bigint; replayed: boolean }
+type MessageRow = SqlRow & { position: bigint; rows: bigint; hidden: bigint; doubled: bigint; replayed: boolean }
 type SizeRow = SqlRow & { position: bigint; bytes: bigint }
 type ContentsRow = SqlRow & { nth: number; position: bigint; index: number; payload: string | null; replayed: boolean }
 
@@ -270,8 +276,9 @@ function partitionOf(row: PartitionRow): AuditedPartition {
   }
 }
 
-function messageOf({ position, rows, doubled, replayed }: MessageRow): AuditedMessage {
-  return { offset: offsetOf(position), rows: Number(rows), doubled: Number(doubled), replayed }
+function messageOf({ position, rows, hidden, doubled, replayed }: MessageRow): AuditedMessage {
+  const message = { offset: offsetOf(position), rows: Number(rows), doubled: Number(doubled), replayed }
+  return hidden === 0n ? message : { ...message, hidden: Number(hidden) }
 }
 
 function offsetOf(position: bigint): number {

@@ -3,6 +3,7 @@
 import { expect, test } from 'vitest'
 import type { OffsetRange } from '../../../pipeline/source.ts'
 import type { TopicReader } from '../../../pipeline/topic-reader.ts'
+import type { StoreAudit } from '../../../sinks/audit.ts'
 import { outgoing } from '../message.ts'
 import { pack, text } from '../writer/numbers.ts'
 import { decoderFor, everyKind, rowAt, type Site, siteWith } from './site.ts'
@@ -266,6 +267,20 @@ test('messages that the log has compacted away are not compared; what the ledger
     faults: {},
     holds: true,
   })
+})
+
+test('rows that no reader shows count as missing, and are named, also where the log has deleted their message', async () => {
+  const site = await siteWith(Array.from({ length: 5 }, (_, at) => pack(at)))
+  const reader = compacted(site.parts.reader, [4])
+  const audit: StoreAudit = {
+    ...site.parts.audit,
+    async *messages(...of) {
+      for await (const message of site.parts.audit.messages(...of)) yield message.offset < 3 ? message : { ...message, rows: 0, hidden: 1 }
+    },
+  }
+  const [partition] = (await site.verify({ reader, audit })).partitions
+  expect(partition).toMatchObject({ faults: { missing: 1, 'hidden rows': 2 }, recount: { deleted: 1, deleted_stored: 0 } })
+  expect(partition!.first[0]!.detail).toBe('1 of its rows are shown by no reader: the store lacks the series that they name')
 })
 
 test('compaction hides no fault of what is left, no doubled row, and no ledger that counts less than there is', async () => {

@@ -7,10 +7,10 @@ import { freeLog } from '../../../sinks/logs.ts'
 import { openAudit } from '../../../sinks/postgres/audit.ts'
 import { freeLog as freePostgresLog, rowTables } from '../../../sinks/postgres/registry.ts'
 import { auditConformance } from '../../conformance/audit.ts'
-import type { AuditedStore, ForeignChange } from '../../conformance/audited-store.ts'
+import { type AuditedStore, all, type ForeignChange } from '../../conformance/audited-store.ts'
 import { openFreshEmbedded } from '../../servers/embedded.ts'
 import { describeWithOwnPostgres } from '../../servers/postgres.ts'
-import { plainBatch } from '../batches.ts'
+import { batchOf, plain, plainBatch } from '../batches.ts'
 import { openFakeAudit } from '../fake-audit.ts'
 import { openFakeReplaySink } from '../fake-replays.ts'
 import { createFakeStore, logTable, openFakeSink } from '../fake-sink.ts'
@@ -79,6 +79,20 @@ describe('embedded', () => {
   afterAll(() => database.close())
 
   auditConformance('the audit, embedded', () => storeOf(database))
+
+  test('rows whose series is missing are hidden, as they are from readers', async () => {
+    const store = await storeOf(database)
+    const sink = await store.open()
+    const records = [{ name: 'a' }, { name: 'b' }, { name: 'b' }]
+    await sink.write(sink.encode(batchOf(0, 2, [plain(0), { offset: 1, records }])), async () => undefined, new AbortController().signal)
+    await database.query("DELETE FROM sluice.series WHERE name = 'b'")
+    const found = await all(store.audit.messages(sink.logNumbers[0]!, 0, 0, 2))
+    expect(found.map(({ rows, hidden }) => [rows, hidden])).toEqual([
+      [1, undefined],
+      [1, 2],
+    ])
+    await sink.close()
+  })
 })
 
 test('a statement for psql is one line, also with line ends in the channel', async () => {
