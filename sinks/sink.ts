@@ -103,6 +103,9 @@ export interface Sink<Encoded = unknown> {
    */
   write(encoded: Encoded, reject: Reject, signal: AbortSignal): Promise<readonly MessageCounts[]>
 
+  /** How many records it has stored without a number for their series since the last call; absent for stores that number none. */
+  unnumbered?(): number
+
   /** The encoded batch was written; its buffers may be reused. */
   release?(encoded: Encoded): void
 

@@ -13,8 +13,12 @@ import type { PartitionLag } from './lag.ts'
 export interface PipelineMetrics {
   /** A batch was taken from the log and decoded; it is in flight. */
   taken(pending: PendingBatch): void
-  /** A batch was settled by the store. */
-  settled(pending: PendingBatch, counts: readonly MessageCounts[]): void
+  /**
+   * A batch was settled by the store.
+   *
+   * @param unnumbered how many of its records are stored without a number for their series
+   */
+  settled(pending: PendingBatch, counts: readonly MessageCounts[], unnumbered?: number): void
   /** What was in flight was dropped, to be read again. */
   dropped(): void
   /** A message was dead-lettered under this rule, which is a fixed word of a transformer, a sink or the pipeline. */
@@ -60,6 +64,12 @@ export function pipelineMetrics(registry: Registry, writer: string, topics: read
     component,
   )
   const sent = counter(registry, 'component_sent_events_total', 'Messages stored.', component)
+  const sentUnnumbered = counter(
+    registry,
+    'component_sent_unnumbered_records_total',
+    'Records that PostgreSQL stores with their texts, since their channel has all its numbers of series or their texts are too long.',
+    component,
+  )
   const errors = counter(
     registry,
     'component_errors_total',
@@ -97,9 +107,10 @@ export function pipelineMetrics(registry: Registry, writer: string, topics: read
       bufferBytes.inc(sink, bytes)
     },
 
-    settled({ batch, bytes }, counts) {
+    settled({ batch, bytes }, counts, unnumbered = 0) {
       bufferEvents.dec(sink, batch.messages.length)
       bufferBytes.dec(sink, bytes)
+      if (unnumbered > 0) sentUnnumbered.inc(sink, unnumbered)
       lastWrite.set(sink, Date.now() / 1000)
       for (const { stored, empty, filtered, duplicate } of counts) {
         sent.inc(sink, stored)

@@ -105,7 +105,7 @@ export function openWriter<Encoded>(parts: WriterParts<Encoded>): Writer {
     settled(pending, counts) {
       ledger.settled(pending.batch, counts)
       lag.settled(pending)
-      metrics.settled(pending, counts)
+      metrics.settled(pending, counts, sink.unnumbered?.())
     },
     dropped() {
       ledger.dropped()

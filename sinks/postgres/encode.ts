@@ -27,6 +27,8 @@ export interface EncodedBatch extends Rejections {
   pending: RecordBatch | undefined
   /** What the numbers of its series depend on; undefined without records. */
   state: DictionaryState | undefined
+  /** Records whose rows have their texts. */
+  unnumbered: number
 }
 
 // Of the columns that `targetOf` names.
@@ -69,6 +71,7 @@ export function encode(batch: RecordBatch, logNumbers: LogNumbers): EncodedBatch
     tables: [],
     pending: batch.records.length > 0 ? batch : undefined,
     state: undefined,
+    unnumbered: 0,
     ...noRejections(),
   }
   if (documents.length > 0) {
@@ -80,6 +83,7 @@ export function encode(batch: RecordBatch, logNumbers: LogNumbers): EncodedBatch
 /** Encodes the records, in the order of the series of each message's first record: then neighbors in the table have the same series. */
 export function addRecords(encoded: EncodedBatch, batch: RecordBatch, numbers: RecordNumbers, logNumbers: LogNumbers): void {
   encoded.pending = undefined
+  encoded.unnumbered = 0
   if (numbers.length === 0) return
   const { messages, records } = batch
   const table = new TableRows(senmlFormat, records.length * 140)
@@ -104,8 +108,10 @@ export function addRecords(encoded: EncodedBatch, batch: RecordBatch, numbers: R
       copy.int32(channel)
       copy.int64(high, low)
       encodeRecord(table, records, at, numbers.series[at]!)
-      if (numbers.series[at]! < 0) encodeTexts(copy, messages, message, records.name[at]!, records.unit[at])
-      else {
+      if (numbers.series[at]! < 0) {
+        encodeTexts(copy, messages, message, records.name[at]!, records.unit[at])
+        encoded.unnumbered++
+      } else {
         copy.none()
         copy.none()
         copy.none()

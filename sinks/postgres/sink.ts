@@ -51,6 +51,7 @@ export async function openSink({ database, options, onNotice, logs }: PostgresSi
   const offsets = openOffsets(database, { writer, logNumbers, logNames, names, lockTimeoutMs: options.lockTimeoutMs })
   const series = openSeriesNumbers(seriesStore(database, { ...options, applicationName: names.sink }), options.seriesCacheBytes)
   let underWay: Promise<unknown> = Promise.resolve()
+  let unnumbered = 0
   let closed = false
 
   /**
@@ -75,7 +76,9 @@ export async function openSink({ database, options, onNotice, logs }: PostgresSi
       if (kept.length === 0) return passed(encoded, kept, countMessages(encoded.messages, encoded.ranges, encoded.rejected))
       try {
         await offsets.prepare(kept, abort)
-        return passed(encoded, kept, await storeBatch(database, offsets, { encoded, kept, refused, reject, signal, abort }))
+        const counts = await storeBatch(database, offsets, { encoded, kept, refused, reject, signal, abort })
+        unnumbered += encoded.unnumbered
+        return passed(encoded, kept, counts)
       } catch (error) {
         // The failure may come from stale cached formats. Partitions stay cached: a missing row of theirs has to fence the batch, not to be added again.
         formats.forget()
@@ -113,6 +116,11 @@ export async function openSink({ database, options, onNotice, logs }: PostgresSi
       const writing = abortable(database, names.sink, signal, abort => write(encoded, reject, signal, abort))
       underWay = writing.catch(() => undefined)
       return await writing
+    },
+    unnumbered() {
+      const since = unnumbered
+      unnumbered = 0
+      return since
     },
     classify,
     async close() {

@@ -44,6 +44,8 @@ export interface FakeStore {
   gate: Promise<void>
   formatsMax: number
   formatsPerChannelMax: number
+  /** What `unnumbered` returns next. */
+  unnumbered: number
 }
 
 export function createFakeStore(): FakeStore {
@@ -60,6 +62,7 @@ export function createFakeStore(): FakeStore {
     gate: Promise.resolve(),
     formatsMax: 1000,
     formatsPerChannelMax: 32,
+    unnumbered: 0,
   }
 }
 
@@ -125,6 +128,11 @@ export async function openFakeSink(options: FakeSinkOptions = {}): Promise<Sink<
       logs.lookUp(store.logs)
       const known = of.filter(at => store.nextOffsets.has(key(at)))
       return new Map(known.map(at => [at, store.nextOffsets.get(key(at))!]))
+    },
+    unnumbered() {
+      const { unnumbered } = store
+      store.unnumbered = 0
+      return unnumbered
     },
   }
 }

@@ -19,6 +19,7 @@ test('each outcome is counted once, in the ledger and in the metrics', async () 
   const world = makeWorld()
   world.store.refuses = row => (row.value === 13 ? 'unlucky' : undefined)
   world.store.failures.push({ errorClass: 'transient' })
+  world.store.unnumbered = 3
   await world.log.append([pack(1, 2), pack(3), pack(), pack(), pack(), text('no'), pack(13), outgoing({ channel: 'other' })])
   const { writer } = await startWriter(world, { subjects: ['channels.c1.>'] })
   await expect.poll(() => world.log.committed.get('writer')).toBe(8)
@@ -36,6 +37,7 @@ test('each outcome is counted once, in the ledger and in the metrics', async () 
   })
   expect(await metric(world, 'component_received_events_total')).toEqual({ '': 8 })
   expect(await metric(world, 'component_sent_events_total')).toEqual({ '': 2 })
+  expect(await metric(world, 'component_sent_unnumbered_records_total')).toEqual({ '': 3 })
   expect(await metric(world, 'component_discarded_events_total')).toEqual({
     'true filtered': 1,
     'true empty': 3,

@@ -89,6 +89,7 @@ describe('the numbers of series', () => {
     expect(await names()).toEqual([...all, ...all])
     expect(await database.query('SELECT channel, series FROM sluice.channels')).toEqual([{ channel: 'channel-1', series: 10 }])
     expect(await count('sluice.series WHERE name IS NULL')).toBe(1)
+    expect([sink.unnumbered!(), sink.unnumbered!()]).toEqual([190, 0])
     expect(await database.query(`SELECT DISTINCT subtopic, publisher, protocol, unit FROM messages ORDER BY unit`)).toEqual([
       { subtopic: 'hall', publisher: 'thing-1', protocol: 'http', unit: 'Cel' },
       { subtopic: 'room', publisher: 'thing-1', protocol: 'http', unit: null },
