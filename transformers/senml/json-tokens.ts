@@ -25,9 +25,10 @@ const powersOfTen = Float64Array.from({ length: 23 }, (_, exponent) => Number(`1
 
 /**
  * Cache of texts by a hash of their bytes: names and units repeat, and a cached one needs no new string.
- * One text per slot, the newest, and only short ones: at most about 400 kB per thread, whatever devices send.
+ * One text per slot, the newest, and only short ones: at most about 6 MB per thread, whatever devices send. A new string costs more than its decoding:
+ * it is hashed again where rows are grouped, and survives garbage collections with its batch.
  */
-const knownTexts: string[] = Array.from({ length: 4096 }, () => '')
+const knownTexts: string[] = Array.from({ length: 65_536 }, () => '')
 const knownTextBytesMax = 64
 
 /** The value read last. */

@@ -5,9 +5,9 @@ import { canonicalId } from '../../../transformers/uuid.ts'
 
 /**
  * Cached texts by a hash of their bytes. It holds two texts per hash, and only short ones, so it takes at most about
- * 2.5 MB per thread whatever producers send. All bytes are compared, so a collision costs time but never gives a wrong text.
+ * 10 MB per thread whatever producers send. All bytes are compared, so a collision costs time but never gives a wrong text.
  */
-const slots = 16_384
+const slots = 65_536
 const slotWords = 16
 export const knownBytesMax = 4 * slotWords
 const texts: string[] = Array.from({ length: slots }, () => '')
