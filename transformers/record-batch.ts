@@ -38,7 +38,10 @@ export interface MessageColumns {
   protocol: string[]
 }
 
-/** Resolved SenML records: absolute names and times, no base fields. The records of a message are adjacent and ordered by time. */
+/**
+ * Resolved SenML records: absolute names and times, no base fields. The records of a message are adjacent and ordered by time. No text is a part of a larger
+ * one, which it would keep in memory: sinks keep the names that they have seen.
+ */
 export interface RecordColumns {
   length: number
   /** The record's message: an index into the message columns. */

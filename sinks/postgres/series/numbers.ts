@@ -1,10 +1,12 @@
 // The numbers of series that a worker has looked up, for the encoder: its hot path looks up each message and each record.
 //
 // The cache is bounded in bytes, in two halves: when the first one is full it becomes the second, and what is used again moves from there into a new one.
-// Names without a number take a small part of their own, so that ever new ones do not displace the series. The cache belongs to one generation of the store's dictionary, and knows the largest number in it: the transaction of each batch compares both, so numbers
-// of a store that went back, or of series that were removed, are never written.
+// It belongs to one generation of the store's dictionary, and knows the largest number in it: the transaction of each batch compares both, so numbers of a
+// store that went back, or of series that were removed, are never written.
+//
+// It keeps the texts of batches as they are: decoders give the same text of a device as the same object, which is compared without reading it.
 
-import { type MessageColumns, Outcome, type RecordBatch, senmlFormat } from '../../../transformers/record-batch.ts'
+import { Outcome, type RecordBatch, senmlFormat } from '../../../transformers/record-batch.ts'
 import { longIdentifiers, type Rejections } from '../../rejections.ts'
 import type { DictionaryState, FindNumbers, WantedSeries } from './store.ts'
 
@@ -22,38 +24,30 @@ const unknown = -1
 /** The number of a series that the store has no number for: its rows belong to the rest of the thing. */
 const none = 0
 
-interface Channel {
-  readonly channel: string
-  /** 0 until one of its series is known. */
-  number: number
-  readonly things: Map<string, Thing>
-}
-
+/** A thing in one channel. */
 interface Thing {
-  readonly channel: Channel
+  readonly channel: string
   readonly publisher: string
+  /** The number of the channel: 0 until one of its series is known. */
+  channelNumber: number
+  /** Of rows whose series has no number. */
   readonly rest: Series
-  readonly branches: Map<string, Branch>
-}
-
-/** A subtopic of a thing, by one protocol. */
-interface Branch {
-  readonly thing: Thing
-  readonly subtopic: string
-  readonly protocol: string
+  /** By name: the first of those with other units, subtopics or protocols. */
   readonly names: Map<string, Series>
-  /** The same subtopic by another protocol. */
-  next: Branch | undefined
+  /** The one that was looked up last: most things have few. */
+  recent: Series | undefined
+  bytes: number
+  /** The same publisher in another channel. */
+  next: Thing | undefined
 }
 
 interface Series {
-  readonly wanted: WantedSeries
-  readonly of: Channel
-  /** Undefined for the rest of a thing, which is not found by a name. */
-  readonly branch: Branch | undefined
+  /** Undefined for the rest of a thing. */
+  readonly name: string | undefined
   readonly unit: string | undefined
+  readonly subtopic: string
+  readonly protocol: string
   number: number
-  /** The same name with another unit. */
   next: Series | undefined
 }
 
@@ -88,127 +82,119 @@ export interface SeriesNumbers {
 
 /** @param bytesMax about how many bytes the cache may take; one batch may exceed it */
 export function openSeriesNumbers(find: FindNumbers, bytesMax: number): SeriesNumbers {
-  let channels = new Map<string, Channel>()
+  /** By publisher. */
+  let things = new Map<string, Thing>()
   /** The second half. */
-  let older: ReadonlyMap<string, Channel> = new Map()
+  let older = new Map<string, Thing>()
   /** Of the first half. */
   let bytes = 0
-  /** Series that are to be looked up, and those that the store has no number for. */
-  let unnumbered = new Map<Branch, Map<string, Series>>()
-  let unnumberedBytes = 0
   let state: DictionaryState | undefined
   /** Changes whenever what was looked up before is no longer to be used. */
-  let dropped = 0
+  let forgotten = 0
 
-  function dropUnnumbered(): void {
-    unnumbered = new Map()
-    unnumberedBytes = 0
-    dropped++
+  function forget(): void {
+    things = new Map()
+    older = new Map()
+    bytes = 0
+    state = undefined
+    forgotten++
   }
 
   function startHalf(): void {
-    older = channels
-    channels = new Map()
+    older = things
+    things = new Map()
     bytes = 0
-    dropUnnumbered()
   }
 
-  function forget(): void {
-    channels = new Map()
-    startHalf()
-    state = undefined
-  }
-
-  function channelOf(channel: string): Channel {
-    let found = channels.get(channel)
-    if (found === undefined) {
-      found = { channel: copyOf(channel), number: older.get(channel)?.number ?? unknown, things: new Map() }
-      channels.set(found.channel, found)
-      bytes += 200 + channel.length
-    }
-    return found
-  }
-
-  function thingOf(channel: Channel, publisher: string): Thing {
-    let found = channel.things.get(publisher)
-    if (found === undefined) {
-      const key = copyOf(publisher)
-      const wanted = {
-        channel: channel.channel,
-        publisher: key,
-        subtopic: undefined,
-        protocol: undefined,
-        name: undefined,
-        unit: undefined,
+  function thingOf(channel: string, publisher: string): Thing {
+    let first = things.get(publisher)
+    if (first === undefined) {
+      first = older.get(publisher)
+      if (first !== undefined) {
+        older.delete(publisher)
+        first = used(first)
+        if (first !== undefined) things.set(first.publisher, first)
       }
-      const number = older.get(channel.channel)?.things.get(key)?.rest.number ?? unknown
-      const rest: Series = { wanted, of: channel, branch: undefined, unit: undefined, number, next: undefined }
-      found = { channel, publisher: key, rest, branches: new Map() }
-      channel.things.set(key, found)
-      bytes += 450 + publisher.length
     }
+    let found = first
+    while (found !== undefined && found.channel !== channel) found = found.next
+    return found ?? newThing(channel, publisher, first)
+  }
+
+  /** What moves into the first half. One with so many names that they could be all of it is looked up again. */
+  function used(first: Thing): Thing | undefined {
+    let kept: Thing | undefined
+    for (let thing: Thing | undefined = first, next; thing !== undefined; thing = next) {
+      next = thing.next
+      if (thing.bytes > bytesMax / 8) continue
+      thing.next = kept
+      kept = thing
+      bytes += thing.bytes
+    }
+    return kept
+  }
+
+  function newThing(channel: string, publisher: string, next: Thing | undefined): Thing {
+    const rest: Series = { name: undefined, unit: undefined, subtopic: '', protocol: '', number: unknown, next: undefined }
+    const thing: Thing = {
+      channel,
+      publisher,
+      channelNumber: 0,
+      rest,
+      names: new Map(),
+      recent: undefined,
+      bytes: 0,
+      next,
+    }
+    things.set(thing.publisher, thing)
+    count(thing, 450 + channel.length + publisher.length)
+    return thing
+  }
+
+  function count(thing: Thing, size: number): void {
+    thing.bytes += size
+    bytes += size
+  }
+
+  function seriesOf(thing: Thing, name: string, unit: string | undefined, subtopic: string, protocol: string): Series {
+    let found = thing.recent
+    if (found?.name === name && isSame(found, unit, subtopic, protocol)) return found
+    found = thing.names.get(name)
+    while (found !== undefined && !isSame(found, unit, subtopic, protocol)) found = found.next
+    if (found === undefined) return newSeries(thing, name, unit, subtopic, protocol)
+    thing.recent = found
     return found
   }
 
-  function branchOf(messages: MessageColumns, message: number, before: Branch | undefined): Branch {
-    const name = messages.channel[message]!
-    const publisher = messages.publisher[message]!
-    const subtopic = messages.subtopic[message]!
-    const protocol = messages.protocol[message]!
-    let thing = before?.thing
-    if (thing === undefined || thing.publisher !== publisher || thing.channel.channel !== name) thing = thingOf(channelOf(name), publisher)
-    let branch = thing.branches.get(subtopic)
-    while (branch !== undefined && branch.protocol !== protocol) branch = branch.next
-    if (branch === undefined) {
-      branch = { thing, subtopic: copyOf(subtopic), protocol: copyOf(protocol), names: new Map(), next: thing.branches.get(subtopic) }
-      thing.branches.set(branch.subtopic, branch)
-      bytes += 300 + subtopic.length + protocol.length
-    }
-    return branch
-  }
-
-  /** What is not in the first half. */
-  function seriesOf(branch: Branch, name: string, unit: string | undefined): Series {
-    const { thing, subtopic, protocol } = branch
-    let names = unnumbered.get(branch)
-    const found = seriesIn(names, name, unit)
-    if (found !== undefined) return found
+  function newSeries(thing: Thing, name: string, unit: string | undefined, subtopic: string, protocol: string): Series {
     // Not kept, since each may be large.
     if (!isKey([thing.publisher, subtopic, protocol, name, unit ?? '']))
-      return { wanted: thing.rest.wanted, of: thing.channel, branch, unit, number: none, next: undefined }
-    const key = copyOf(name)
-    const wanted = { ...thing.rest.wanted, subtopic, protocol, name: key, unit: unit === undefined ? undefined : copyOf(unit) }
-    const branchBefore = branchIn(older.get(thing.channel.channel)?.things.get(thing.publisher), subtopic, protocol)
-    const number = seriesIn(branchBefore?.names, name, unit)?.number ?? unknown
-    const series: Series = { wanted, of: thing.channel, branch, unit: wanted.unit, number, next: names?.get(key) }
-    if (number !== unknown) keep(branch, series)
-    else {
-      if (names === undefined) unnumbered.set(branch, (names = new Map()))
-      names.set(key, series)
-      unnumberedBytes += bytesOf(series)
+      return { name, unit, subtopic, protocol, number: none, next: undefined }
+    const series: Series = {
+      name,
+      unit,
+      subtopic,
+      protocol,
+      number: unknown,
+      next: thing.names.get(name),
     }
+    thing.names.set(name, series)
+    count(thing, 250 + name.length + (unit?.length ?? 0) + subtopic.length + protocol.length)
     return series
   }
 
-  function keep(branch: Branch, series: Series): void {
-    const { wanted, of, unit, number } = series
-    // Not spread, so that all have one shape.
-    branch.names.set(wanted.name!, { wanted, of, branch, unit, number, next: branch.names.get(wanted.name!) })
-    bytes += bytesOf(series)
-  }
-
   /** The numbers, or what is missing of them. */
-  function lookUp({ messages, records }: RecordBatch, rejected: Rejections['rejected']): RecordNumbers | Set<Series> {
+  function lookUp({ messages, records }: RecordBatch, rejected: Rejections['rejected']): RecordNumbers | Map<Series, Thing> {
     const message = new Uint32Array(messages.length)
     const start = new Uint32Array(messages.length)
     const end = new Uint32Array(messages.length)
     const channel = new Int32Array(messages.length)
     const series = new Int32Array(records.length)
-    const missing = new Set<Series>()
+    const missing = new Map<Series, Thing>()
     let length = 0
     let current = -1
     let isRefused = false
-    let branch: Branch | undefined
+    let thing: Thing | undefined
     for (let at = 0; at < records.length; at++) {
       if (records.message[at] !== current) {
         current = records.message[at]!
@@ -217,48 +203,44 @@ export function openSeriesNumbers(find: FindNumbers, bytesMax: number): SeriesNu
         isRefused = refusal !== undefined
         if (refusal !== undefined) rejected.set(current, { message: current, ...refusal })
         else {
-          branch = branchOf(messages, current, branch)
+          const publisher = messages.publisher[current]!
+          if (thing?.publisher !== publisher || thing.channel !== messages.channel[current]) {
+            thing = thingOf(messages.channel[current]!, publisher)
+          }
           message[length] = current
           start[length] = at
-          channel[length] = branch.thing.channel.number
+          channel[length] = thing.channelNumber
           length++
         }
       }
       if (isRefused) continue
       end[length - 1] = at + 1
-      const unit = records.unit[at]
-      let found = branch!.names.get(records.name[at]!)
-      while (found !== undefined && found.unit !== unit) found = found.next
-      found ??= seriesOf(branch!, records.name[at]!, unit)
+      let found = seriesOf(thing!, records.name[at]!, records.unit[at], messages.subtopic[current]!, messages.protocol[current]!)
       if (found.number === none) {
-        found = branch!.thing.rest
+        found = thing!.rest
         series[at] = -found.number
       } else series[at] = found.number
-      if (found.number === unknown) missing.add(found)
+      if (found.number === unknown) missing.set(found, thing!)
     }
     return missing.size > 0 ? missing : { length, message, start, end, channel, series, state }
   }
 
-  async function add(missing: Set<Series>, signal: AbortSignal): Promise<void> {
+  async function add(missing: Map<Series, Thing>, signal: AbortSignal): Promise<void> {
     const all = [...missing]
     for (let from = 0; from < all.length; from += lookedUpAtOnce) {
       const some = all.slice(from, from + lookedUpAtOnce)
-      const before = dropped
-      const found = await find(
-        some.map(({ wanted }) => wanted),
-        signal,
-      )
-      if (dropped !== before) return
+      const before = forgotten
+      const found = await find(some.map(wantedOf), signal)
+      if (forgotten !== before) return
       if (state !== undefined && state.generation !== found.generation) {
         forget()
         return
       }
-      for (const [nth, series] of some.entries()) {
+      for (const [nth, [series, thing]] of some.entries()) {
         const own = found.series[nth]
         series.number = own?.id ?? none
         if (own === undefined) continue
-        series.of.number = own.channel
-        if (series.branch !== undefined) keep(series.branch, series)
+        thing.channelNumber = own.channel
         if (state === undefined || own.id > state.witness)
           state = { generation: found.generation, witness: own.id, witnessAddedUs: own.addedUs }
       }
@@ -268,15 +250,14 @@ export function openSeriesNumbers(find: FindNumbers, bytesMax: number): SeriesNu
   return {
     known(batch, rejected) {
       const numbers = lookUp(batch, rejected)
-      return numbers instanceof Set ? undefined : numbers
+      return numbers instanceof Map ? undefined : numbers
     },
 
     async resolved(batch, rejected, signal) {
       if (bytes > bytesMax / 2) startHalf()
-      if (unnumberedBytes > bytesMax / 8) dropUnnumbered()
       for (;;) {
         const numbers = lookUp(batch, rejected)
-        if (!(numbers instanceof Set)) return numbers
+        if (!(numbers instanceof Map)) return numbers
         await add(numbers, signal)
       }
     },
@@ -285,20 +266,13 @@ export function openSeriesNumbers(find: FindNumbers, bytesMax: number): SeriesNu
   }
 }
 
-function branchIn(thing: Thing | undefined, subtopic: string, protocol: string): Branch | undefined {
-  let branch = thing?.branches.get(subtopic)
-  while (branch !== undefined && branch.protocol !== protocol) branch = branch.next
-  return branch
+function isSame(series: Series, unit: string | undefined, subtopic: string, protocol: string): boolean {
+  return series.unit === unit && series.subtopic === subtopic && series.protocol === protocol
 }
 
-function seriesIn(names: ReadonlyMap<string, Series> | undefined, name: string, unit: string | undefined): Series | undefined {
-  let series = names?.get(name)
-  while (series !== undefined && series.unit !== unit) series = series.next
-  return series
-}
-
-function bytesOf({ wanted: { name, unit } }: Series): number {
-  return 250 + name!.length + (unit?.length ?? 0)
+function wantedOf([{ name, unit, subtopic, protocol }, { channel, publisher }]: readonly [Series, Thing]): WantedSeries {
+  if (name === undefined) return { channel, publisher, subtopic: undefined, protocol: undefined, name, unit }
+  return { channel, publisher, subtopic, protocol, name, unit }
 }
 
 /** False if it does not fit into the index, or has what PostgreSQL refuses: then the row has it, and is refused alone. */
@@ -310,9 +284,4 @@ function isKey(texts: readonly string[]): boolean {
   }
   if (length * 3 <= keyBytesMax) return true
   return length <= keyBytesMax && texts.reduce((bytes, text) => bytes + Buffer.byteLength(text), 0) <= keyBytesMax
-}
-
-/** Part of a text keeps all of it in memory, and a name is part of a message. */
-function copyOf(text: string): string {
-  return Buffer.from(text).toString()
 }

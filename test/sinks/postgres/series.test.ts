@@ -3,7 +3,7 @@
 import * as fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Database } from '../../../database/database.ts'
-import { openSeriesNumbers } from '../../../sinks/postgres/series/numbers.ts'
+import { openSeriesNumbers, type SeriesNumbers } from '../../../sinks/postgres/series/numbers.ts'
 import { type FindNumbers, seriesStore } from '../../../sinks/postgres/series/store.ts'
 import { removeUnusedSeries } from '../../../sinks/postgres/series/unused.ts'
 import { openReplaySink, openSink } from '../../../sinks/postgres/sink.ts'
@@ -202,36 +202,57 @@ describe('the numbers of series', () => {
       }
       return openSeriesNumbers(counting, bytesMax)
     }
-    const batch = (from: number, length: number) => batchOf(0, 1, [named(0, ...Array.from({ length }, (_, nth) => `n${from + nth}`))])
+    /** Of a thing, with names by number. */
+    const batch = (publisher: string, from = 0, length = 1) =>
+      batchOf(0, 1, [{ ...named(0, ...Array.from({ length }, (_, nth) => `n${from + nth}`)), publisher }])
+    /** Their numbers, and how many had to be looked up. */
+    async function numbersOf(numbers: SeriesNumbers, some: RecordBatch): Promise<{ found: number[]; looked: number }> {
+      asked = []
+      const { series } = numbers.known(some, new Map()) ?? (await numbers.resolved(some, new Map(), signal))
+      return { found: [...series], looked: asked.flat().length }
+    }
 
     beforeEach(() => {
       asked = []
     })
 
-    test('that is full, those that are not used are looked up again, and a batch larger than it is stored all the same', async () => {
-      const numbers = opened(2_000)
-      const large = await numbers.resolved(batch(0, 100), new Map(), signal)
-      expect(new Set(large.series).size).toBe(100)
-      expect(numbers.known(batch(50, 50), new Map())?.series).toEqual(large.series.slice(50))
-      expect(numbers.known(batch(99, 2), new Map())).toBeUndefined()
-      const further = await numbers.resolved(batch(99, 4), new Map(), signal)
-      expect(further.series[0]).toBe(large.series[99])
-      expect(numbers.known(batch(98, 1), new Map())?.series).toEqual(large.series.slice(98, 99))
-      await numbers.resolved(batch(103, 1), new Map(), signal)
-      expect(numbers.known(batch(98, 2), new Map())?.series).toEqual(large.series.slice(98))
-      expect(numbers.known(batch(97, 1), new Map())).toBeUndefined()
-      expect(asked.map(names => names.length)).toEqual([100, 3, 1])
+    test('that is full, things that are not used are looked up again, and a batch larger than it is stored all the same', async () => {
+      const numbers = opened(8_000)
+      const used = await numbersOf(numbers, batch('used'))
+      for (let nth = 0; nth < 100; nth++) {
+        expect((await numbersOf(numbers, batch(`t${nth}`))).looked).toBe(1)
+        expect(await numbersOf(numbers, batch('used'))).toEqual({ found: used.found, looked: 0 })
+      }
+      expect((await numbersOf(numbers, batch('t99'))).looked).toBe(0)
+      expect((await numbersOf(numbers, batch('t0'))).looked).toBe(1)
+      expect((await numbersOf(numbers, batch('used'))).looked).toBe(0)
+      const large = await numbersOf(numbers, batch('large', 0, 200))
+      expect([new Set(large.found).size, large.looked]).toEqual([200, 200])
+      expect((await numbersOf(numbers, batch('used'))).looked).toBe(0)
     })
 
-    test('stay there however many names the channel has no number for', async () => {
-      const numbers = opened(20_000, 10)
-      const kept = await numbers.resolved(batch(0, 10), new Map(), signal)
-      for (let from = 10; from < 400; from += 10) await numbers.resolved(batch(from, 10), new Map(), signal)
-      expect(numbers.known(batch(390, 10), new Map())?.series).toEqual(new Int32Array(10).fill(-Math.max(...kept.series) - 1))
-      expect(numbers.known(batch(0, 10), new Map())?.series).toEqual(kept.series)
-      asked = []
-      expect((await numbers.resolved(batch(10, 1), new Map(), signal)).series[0]).toBeLessThan(0)
-      expect(asked).toEqual([['n10']])
+    test('the things of others stay however many names one thing has, also names without a number', async () => {
+      const numbers = opened(40_000, 10)
+      const used = await numbersOf(numbers, batch('used', 0, 5))
+      for (let from = 0; from < 1000; from += 20) {
+        const { found } = await numbersOf(numbers, batch('other', from, 20))
+        expect(found.filter(number => number > 0)).toHaveLength(from === 0 ? 5 : 0)
+        expect(await numbersOf(numbers, batch('used', 0, 5))).toEqual({ found: used.found, looked: 0 })
+      }
+      expect((await numbersOf(numbers, batch('other', 980, 20))).looked).toBe(0)
+    })
+
+    test('a thing in two channels has series of each', async () => {
+      const numbers = opened(1_000_000)
+      const both = batchOf(
+        0,
+        4,
+        [0, 1, 2, 3].map(offset => ({ ...named(offset, 'a'), channel: `channel-${(offset % 2) + 1}` })),
+      )
+      const { series, channel } = await numbers.resolved(both, new Map(), signal)
+      expect([new Set(series).size, series[2], series[3]]).toEqual([2, series[0], series[1]])
+      expect([...channel]).toEqual([channel[0], channel[1], channel[0], channel[1]])
+      expect(channel[0]).not.toBe(channel[1])
     })
   })
 

@@ -1,7 +1,11 @@
 // The fast decoder for plain packs: when it is used, and that it always agrees with the slow one.
 
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { expect, test, vi } from 'vitest'
-import { outcomeOf } from './rows.ts'
+import { RecordBatch } from '../../../transformers/record-batch.ts'
+import { openSenmlJson } from '../../../transformers/senml/json.ts'
+import { envelope, origin, outcomeOf } from './rows.ts'
 
 test('a plain pack is decoded without JSON.parse, with every label', () => {
   const parse = vi.spyOn(JSON, 'parse')
@@ -33,4 +37,33 @@ test('both decoders agree on every change of one byte of a plain pack', () => {
       if (JSON.stringify(short) !== JSON.stringify(long)) expect.soft(short, Buffer.from(changed).toString()).toEqual(long)
     }
   }
+})
+
+const filler = 'x'.repeat(100_000)
+const transformer = openSenmlJson()
+
+function nameIn(pack: Uint8Array): string {
+  const batch = new RecordBatch()
+  batch.beginMessage(origin)
+  transformer.decode(pack, envelope, batch)
+  batch.endMessage()
+  return batch.records.name[0]!
+}
+
+test.each<[what: string, pack: (nth: number) => Uint8Array<ArrayBuffer>]>([
+  ['plain', nth => Buffer.from(`[{"n":"a-name-of-a-device-${nth}","vs":"${filler}"}]`)],
+  ['longer than what is kept', nth => Buffer.from(`[{"n":"${'a'.repeat(80)}${nth}","vs":"${filler}"}]`)],
+  ['escaped', nth => Buffer.from(`[{"n":"a-name-of-a-\\u0064evice-${nth}","vs":"${filler}"}]`)],
+  ['with a base', nth => Buffer.from(`[{"bn":"a-base-of-a-device-${nth}-","n":"and-its-name","vs":"${filler}"}]`)],
+])('texts of records that are %s keep no other bytes of their message', (_what, pack) => {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void
+  const names: string[] = []
+  collect()
+  const before = process.memoryUsage()
+  for (let nth = 0; nth < 200; nth++) names.push(nameIn(pack(nth)))
+  collect()
+  const after = process.memoryUsage()
+  expect(new Set(names).size).toBe(200)
+  expect(after.heapUsed + after.external - before.heapUsed - before.external).toBeLessThan(200 * filler.length * 0.5)
 })
