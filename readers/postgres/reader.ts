@@ -89,40 +89,52 @@ export function openPostgresReader({ database, queryTimeoutMs = 30_000, pieceRow
     }
   }
 
-  /** Returns what `work` finds among the channel's records, or `nothing` if there are none. */
-  const withinRecords = <Found>(
-    filter: Filter,
-    signal: AbortSignal,
-    nothing: Found,
-    work: (scope: RecordScope) => Promise<Found>,
-  ): Promise<Found> =>
-    guarded(signal, async () => {
-      const scope = await scopeOf(filter, signal)
-      return scope === undefined ? nothing : await work(scope)
-    })
-
-  /** Returns what `work` finds in the filter's scope, or `nothing` if there is none. */
-  function within<Found>(filter: Filter, signal: AbortSignal, nothing: Found, work: (scope: Scope) => Promise<Found>): Promise<Found> {
-    const { format } = filter
-    if (format === senmlFormat) return withinRecords(filter, signal, nothing, work)
-    return guarded(signal, async () => {
-      const table = await tableOf(format, signal)
-      if (table === undefined) return nothing
-      try {
-        return await work({ table })
-      } catch (error) {
-        if (!isMissing(error) || !tables.delete(format)) throw error
-      }
-      // The table was dropped or renamed after it was remembered.
-      const tableNow = await tableOf(format, signal)
-      return tableNow === undefined ? nothing : await work({ table: tableNow })
-    })
-  }
-
   /** Limits the time of several statements: a server limits each of them, and the embedded database none. */
   const limited = <Found>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<Found>): Promise<Found> =>
     withinTimeLimit(signal, { timeoutMs: queryTimeoutMs }, limit => work(limit.signal))
   const asked = isEmbedded ? limited : <Found>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<Found>) => work(signal)
+
+  /** Returns what `work` finds in the filter's scope, or `nothing` if there is none. */
+  const within = <Found>(
+    filter: Filter,
+    signal: AbortSignal,
+    nothing: Found,
+    work: (scope: Scope, signal: AbortSignal) => Promise<Found>,
+  ): Promise<Found> =>
+    guarded(signal, () =>
+      asked(signal, limit =>
+        filter.format === senmlFormat ? withinRecords(filter, limit, nothing, work) : withinTable(filter.format, limit, nothing, work),
+      ),
+    )
+
+  /** Returns what `work` finds among the channel's records, or `nothing` if there are none. */
+  async function withinRecords<Found>(
+    filter: Filter,
+    signal: AbortSignal,
+    nothing: Found,
+    work: (scope: RecordScope, signal: AbortSignal) => Promise<Found>,
+  ): Promise<Found> {
+    const scope = await scopeOf(filter, signal)
+    return scope === undefined ? nothing : await work(scope, signal)
+  }
+
+  async function withinTable<Found>(
+    format: string,
+    signal: AbortSignal,
+    nothing: Found,
+    work: (scope: Scope, signal: AbortSignal) => Promise<Found>,
+  ): Promise<Found> {
+    const table = await tableOf(format, signal)
+    if (table === undefined) return nothing
+    try {
+      return await work({ table }, signal)
+    } catch (error) {
+      if (!isMissing(error) || !tables.delete(format)) throw error
+    }
+    // The table was dropped or renamed after it was remembered.
+    const tableNow = await tableOf(format, signal)
+    return tableNow === undefined ? nothing : await work({ table: tableNow }, signal)
+  }
 
   /** The tables with rows, by format, as many as needed. */
   async function filledTables(query: FormatsQuery, signal: AbortSignal): Promise<Map<string, string>> {
@@ -139,17 +151,18 @@ export function openPostgresReader({ database, queryTimeoutMs = 30_000, pieceRow
   }
 
   const reader: Reader = {
-    read: (query, signal) => within<readonly Row[]>(query, signal, [], scope => asked(signal, limit => queries.read(query, scope, limit))),
+    read: (query, signal) => within<readonly Row[]>(query, signal, [], (scope, limit) => queries.read(query, scope, limit)),
 
-    count: (filter, max, signal) => within(filter, signal, 0, scope => asked(signal, limit => queries.count(filter, scope, max, limit))),
+    count: (filter, max, signal) => within(filter, signal, 0, (scope, limit) => queries.count(filter, scope, max, limit)),
 
     latest: (query, signal) =>
-      within<Grouped<Row>>(query, signal, { groups: [], total: 0 }, scope => asked(signal, limit => queries.latest(query, scope, limit))),
+      within<Grouped<Row>>(query, signal, { groups: [], total: 0 }, (scope, limit) => queries.latest(query, scope, limit)),
 
     aggregate: (query, signal) =>
-      withinRecords<Grouped<Bucket>>(query, signal, { groups: [], total: 0 }, async scope => {
+      guarded<Grouped<Bucket>>(signal, async () => {
         try {
-          return await asked(signal, limit => queries.aggregate(query, scope, limit))
+          const aggregate = (scope: RecordScope, limit: AbortSignal) => queries.aggregate(query, scope, limit)
+          return await asked(signal, limit => withinRecords(query, limit, { groups: [], total: 0 }, aggregate))
         } catch (error) {
           if (!(error instanceof DatabaseError) || error.sqlState !== outOfRange) throw error
         }

@@ -106,6 +106,17 @@ describe('in addition', () => {
     await expect(endless.aggregate(aggregateQuery({ aggregation: 'sum' }), signal)).rejects.toBeInstanceOf(QueryTooLargeError)
   })
 
+  test('the look-up of numbers counts towards the time of a query', async () => {
+    const untilAborted: Database['query'] = (_sql, _values, asking) =>
+      new Promise((_resolve, reject) => {
+        asking!.signal!.addEventListener('abort', () => reject(asking!.signal!.reason))
+      })
+    const slow = openPostgresReader({ database: { ...site.database, query: untilAborted }, queryTimeoutMs: 50 })
+    await expect(slow.read(pageQuery(), signal)).rejects.toBeInstanceOf(QueryTooLargeError)
+    await expect(slow.aggregate(aggregateQuery(), signal)).rejects.toBeInstanceOf(QueryTooLargeError)
+    await expect(slow.read(pageQuery({ format: 'weather' }), signal)).rejects.toBeInstanceOf(QueryTooLargeError)
+  })
+
   test('a statement that takes longer than one query may is too large', async () => {
     const database = {
       ...site.database,
