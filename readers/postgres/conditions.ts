@@ -89,26 +89,61 @@ export function sourceOf(scope: Scope): Source {
 }
 
 /**
- * What follows FROM: the rows `m` that meet all conditions.
- *
- * @param newest only so many rows of each series are needed, the first ones in this direction: `most` is an expression. Each series is then read along
- * its index, and no further. Those with the same time as the last one come in addition, so that the index gives the order, whose key is only the time
+ * What follows FROM: the rows `m` that meet all conditions. Those of several series are selected together, so that the statement is planned for these
+ * series: it may be better to read all of a short time once than each series in it.
  */
-export function rowsWhere(
+export function rowsWhere(scope: Scope, conditions: readonly string[], statement: StatementText): string {
+  const { table } = sourceOf(scope)
+  if (isOfDocuments(scope) || scope.series === undefined) return `${table} AS m WHERE ${conditions.join(' AND ')}`
+  return `${table} AS m WHERE ${[`m.series = ANY (${statement.value(scope.series)}::integer[])`, ...conditions].join(' AND ')}`
+}
+
+/** Up to this many rows in all, each series is asked for a whole page: a second look would cost more than these rows. */
+const rowsOfWholePages = 200
+
+/**
+ * Like `rowsWhere`, if only the first `most` rows in a direction are needed. Of several series each is read along its index, and hardly further. Rows with
+ * the same time as the last one come in addition, so that the index gives the order, whose key is only the time.
+ *
+ * The statement looks the series up itself. Otherwise rows of a series that was added after the look-up would be missing among later rows of other
+ * series, and a cursor would pass them.
+ */
+export function newestWhere(
+  filter: Filter,
   scope: Scope,
   conditions: readonly string[],
   statement: StatementText,
-  newest?: { readonly direction: Direction; readonly most: string },
+  newest: { readonly direction: Direction; readonly most: number },
 ): string {
-  const { table } = sourceOf(scope)
-  if (isOfDocuments(scope) || scope.series === undefined) return `${table} AS m WHERE ${conditions.join(' AND ')}`
-  const series = `${statement.value(scope.series)}::integer[]`
-  // Together, so that the statement is planned for these series: it may be better to read all of a short time once than each series in it.
-  if (newest === undefined) return `${table} AS m WHERE ${[`m.series = ANY (${series})`, ...conditions].join(' AND ')}`
-  return `unnest(${series}) AS known (series) CROSS JOIN LATERAL (
-      SELECT m.* FROM ${table} AS m WHERE ${['m.series = known.series', ...conditions].join(' AND ')}
-      ORDER BY m.time ${newest.direction} FETCH FIRST (${newest.most}) ROWS WITH TIES
+  if (isOfDocuments(scope) || scope.series === undefined) return rowsWhere(scope, conditions, statement)
+  const { direction } = newest
+  const ofChannel = [`s.channel = ${statement.value(scope.channel)}::integer`, ...seriesConditions(filter, statement)].join(' AND ')
+  const known = `(SELECT s.id AS series FROM sluice.series AS s WHERE ${ofChannel}) AS known`
+  const first = (rows: string, columns: string, of: string, more: readonly string[] = []): string => `${of} CROSS JOIN LATERAL (
+      SELECT ${columns} FROM ${records.table} AS m WHERE ${['m.series = known.series', ...conditions, ...more].join(' AND ')}
+      ORDER BY m.time ${direction} FETCH FIRST ${rows}
     ) AS m`
+  const most = `${statement.value(newest.most)}::bigint`
+  // As a subquery, whose value the planner does not know: it then reads along the index, where it would sort all rows of each series if it expects few.
+  const all = `((SELECT ${most})) ROWS WITH TIES`
+  const isShort = scope.series.length <= 2 || newest.most * scope.series.length <= rowsOfWholePages
+  if (isShort || isFilteredByValue(filter)) return first(all, 'm.*', known)
+  // Each series with any rows is asked for twice its share. If that gives enough rows, none that is needed is beyond the last one needed of them, and only
+  // the series that have any of these are read, up to that time.
+  const [sign, end] = direction === 'desc' ? ['>=', '-infinity'] : ['<=', 'infinity']
+  const until = `${sign} coalesce((SELECT time FROM edge), '${end}')`
+  const share = `(SELECT ceil(2.0 * ${most} / greatest(count(*), 1))::bigint FROM filled)`
+  return `(
+    WITH filled AS MATERIALIZED (SELECT m.series FROM ${first('ROW ONLY', 'm.series, m.time', known)}),
+      near AS MATERIALIZED (SELECT m.* FROM ${first(`(${share}) ROWS ONLY`, 'm.series, m.time', 'filled AS known')}),
+      edge AS MATERIALIZED (SELECT time FROM near ORDER BY time ${direction} OFFSET ${most} - 1 LIMIT 1)
+    SELECT m.* FROM ${first(all, 'm.*', `(SELECT DISTINCT series FROM near WHERE time ${until}) AS known`, [`m.time ${until}`])}
+  ) AS m`
+}
+
+/** True if rows of the right series may not match. Finding the few that do is the cost then, and is not done twice. */
+function isFilteredByValue({ value, boolValue, stringValue, dataValue }: Filter): boolean {
+  return [value, boolValue, stringValue, dataValue].some(one => one !== undefined)
 }
 
 const comparators: Readonly<Record<Comparator, string>> = { eq: '=', lt: '<', le: '<=', gt: '>', ge: '>=' }

@@ -64,13 +64,10 @@ function newestDocuments(query: PageQuery, scope: DocumentScope, groupsMax: numb
  * Looks at the newest row of each series that may match, and at all rows of the rests. A publisher, subtopic and name may be in several series, and in
  * the rest. The rows of the page are then looked up by their keys.
  */
-function newestRecords(query: PageQuery, { channel, series }: RecordScope, groupsMax: number): Statement {
+function newestRecords(query: PageQuery, { channel }: RecordScope, groupsMax: number): Statement {
   const { direction, limit, offset, after } = query
   const statement = openStatement()
-  const bySeries =
-    series === undefined
-      ? [`s.channel = ${statement.value(channel)}::integer`, ...seriesConditions(query, statement)]
-      : [`s.id = ANY (${statement.value(series)}::integer[])`]
+  const bySeries = [`s.channel = ${statement.value(channel)}::integer`, ...seriesConditions(query, statement)]
   const source = sourceOf({ channel, series: [] })
   const where = ['m.series = s.id', ...conditionsOf(query, { channel, series: [] }, statement)].join(' AND ')
   const found = (columns: string, rows: string, isNamed: boolean): string =>

@@ -8,6 +8,7 @@ import { type Filter, type FormatsQuery, noFilters, type PageQuery, senmlFormat 
 import {
   behind,
   conditionsOf,
+  newestWhere,
   openStatement,
   orderOf,
   rowsWhere,
@@ -44,7 +45,7 @@ export function selectPage(query: PageQuery, scope: Scope): Statement {
   const order = orderOf(direction, source)
   const limit = statement.value(query.limit)
   const offset = statement.value(query.offset)
-  const rows = rowsWhere(scope, conditions, statement, { direction, most: `${limit}::bigint + ${offset}::bigint` })
+  const rows = newestWhere(query, scope, conditions, statement, { direction, most: query.limit + query.offset })
   const page = (columns: string): string => `SELECT ${columns} FROM ${rows} ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}`
   if (source.texts === undefined) return statement.finish(page(source.columns))
   return statement.finish(`SELECT ${source.columns} FROM (${page('m.*')}) AS m ${source.texts} ORDER BY ${order}`)
@@ -98,7 +99,7 @@ export function selectSubtopics(
   const statement = openStatement()
   const conditions = conditionsOf(filter, scope, statement)
   const most = statement.value(rowsMax)
-  const rows = rowsWhere(scope, conditions, statement, { direction: 'desc', most: `${most}::bigint` })
+  const rows = newestWhere(filter, scope, conditions, statement, { direction: 'desc', most: rowsMax })
   const newest = (columns: string): string => `SELECT ${columns}, m.${time} FROM ${rows} ORDER BY m.${time} DESC LIMIT ${most}`
   let grouped = `SELECT m.subtopic, max(m.${time}) AS ${time}, count(*) AS rows FROM (${newest('m.subtopic')}) AS m GROUP BY m.subtopic`
   if (source.texts !== undefined) {

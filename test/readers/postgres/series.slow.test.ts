@@ -1,8 +1,8 @@
 // The same answers however records are stored: with the number of a series, in the rest of their thing, or some so and some so. A publisher, subtopic
 // and name here is in several series, since its records have several protocols and units.
 
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Database } from '../../../database/database.ts'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import type { Asking, Database, SqlRow, SqlValue } from '../../../database/database.ts'
 import { openPostgresReader } from '../../../readers/postgres/reader.ts'
 import { type Aggregation, type Filter, keyOf, type Reader, type SenmlRow, senmlFormat } from '../../../readers/reader.ts'
 import { logPartition } from '../../../transformers/log-partition.ts'
@@ -10,7 +10,9 @@ import { RecordBatch, ValueKind } from '../../../transformers/record-batch.ts'
 import { aggregateQuery, formatsQuery, pageQuery } from '../../conformance/reader/index.ts'
 import type { StoredRow } from '../../conformance/reader/oracle.ts'
 import { openOracleReader } from '../oracle-reader.ts'
+import { isOfRecords, lookedAt } from './plans.ts'
 import { openEmbeddedSite, type PostgresSite } from './site.ts'
+import { insertRecords } from './stored-rows.ts'
 
 const { signal } = new AbortController()
 const channel = 'c'
@@ -153,6 +155,98 @@ describe.each([
           expected.map(({ format, hasMore }) => [format, hasMore]),
         ])
         if (rowsMax === 1000) expect([who, found]).toEqual([who, expected])
+      }
+    }
+  })
+})
+
+const columns = 'time, channel, subtopic, publisher, protocol, name, value, position, index'
+const named = (publisher: string, name: string, rows: string, at = `n * interval '1 second'`) =>
+  `SELECT timestamptz '2026-10-20Z' + ${at}, '${channel}', '', '${publisher}', 'http', ${name}, n, n, 0 FROM generate_series(${rows}) AS n`
+
+test.each(['server', 'embedded'] as const)('a cursor does not pass rows of a series that is added while a page is read: %s', async kind => {
+  const site = await openEmbeddedSite()
+  onTestFinished(() => site.close())
+  await insertRecords(site.database, columns, named('p', `'n' || n % 2`, '1, 10'))
+  let asked = 0
+  const database: Database = {
+    ...site.database,
+    kind,
+    async query<Row extends SqlRow>(sql: string, values: readonly SqlValue[] = [], asking: Asking = {}) {
+      const found = await site.database.query<Row>(sql, values, asking)
+      // After the look-up of numbers: an earlier row in a new series, and a later one in another.
+      if (++asked === 1) {
+        await insertRecords(site.database, columns, named('p', `'new'`, '11, 11'))
+        await insertRecords(site.database, columns, named('p', `'n1'`, '12, 12'))
+      }
+      return found
+    },
+  }
+  const page = pageQuery({ channel, publisher: 'p', direction: 'asc', limit: 100 })
+  const values = (await openPostgresReader({ database }).read(page, signal)).map(row => (row as SenmlRow).value)
+  expect(values).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12])
+})
+
+describe('many series', () => {
+  let site: PostgresSite
+  let ofThousands: PostgresSite
+  beforeAll(async () => {
+    site = await openEmbeddedSite()
+    await insertRecords(site.database, columns, named('hundred', `'n' || n % 100`, '1, 30000'))
+    // One series has nearly all of the newest rows.
+    await insertRecords(site.database, columns, named('skewed', `'n' || CASE n % 10 WHEN 0 THEN 1 + n / 10 % 99 ELSE 0 END`, '1, 30000'))
+    await insertRecords(site.database, columns, named('others', `'x'`, '1, 200000'))
+    ofThousands = await openEmbeddedSite()
+    await insertRecords(ofThousands.database, columns, named('thousands', `'n' || n % 1200`, '1, 2400', `n / 7 * interval '1 second'`))
+    await insertRecords(ofThousands.database, columns, named('silent', `'n' || n % 1200`, '1, 2400', `n * interval '-1 second'`))
+    await insertRecords(ofThousands.database, columns, named('others', `'x'`, '1, 300'))
+    await insertRecords(ofThousands.database, columns, named('others', `'x'`, '1, 10000', `n * interval '-0.1 second'`))
+    for (const { database } of [site, ofThousands]) await database.execute('ANALYZE')
+  })
+  afterAll(async () => {
+    await site.close()
+    await ofThousands.close()
+  })
+  const siteOf = (publisher: string): PostgresSite => (publisher === 'thousands' || publisher === 'silent' ? ofThousands : site)
+
+  /** A reader, and how many records each of its statements looks at. */
+  function watched(kind: Database['kind'], of: PostgresSite): { reader: Reader; looked: number[] } {
+    const looked: number[] = []
+    const database: Database = {
+      ...of.database,
+      kind,
+      async query<Row extends SqlRow>(sql: string, values: readonly SqlValue[] = [], asking: Asking = {}) {
+        looked.push(await lookedAt(of.database, sql, values, isOfRecords))
+        return await of.database.query<Row>(sql, values, asking)
+      },
+    }
+    return { reader: openPostgresReader({ database }), looked }
+  }
+  const lookedIn = (looked: readonly number[]): number => looked.reduce((sum, rows) => sum + rows, 0)
+
+  test.each([
+    ['server', 'hundred', 100, 500],
+    ['server', 'hundred', 1000, 5_000],
+    ['server', 'skewed', 200, 1_000],
+  ] as const)('a page reads little more than its rows: %s, %s, %d rows', async (kind, publisher, limit, most) => {
+    const { reader, looked } = watched(kind, siteOf(publisher))
+    expect(await reader.read(pageQuery({ channel, publisher, limit }), signal)).toHaveLength(limit)
+    expect(lookedIn(looked)).toBeLessThanOrEqual(most)
+  })
+
+  test.each(['hundred', 'skewed', 'thousands', 'silent'])('the same pages as from the rows of the channel: %s', async publisher => {
+    const { database, reader: embedded } = siteOf(publisher)
+    const whole = openPostgresReader({ database: { ...database, kind: 'server' }, seriesMax: 0 })
+    const readers = [openPostgresReader({ database: { ...database, kind: 'server' } }), embedded]
+    for (const direction of ['asc', 'desc'] as const) {
+      for (const limit of [1, 30, 300, 3000]) {
+        const page = pageQuery({ channel, publisher, direction, limit })
+        const expected = await whole.read(page, signal)
+        const next = { ...page, after: keyOf(expected.at(-1)!), offset: 3 }
+        for (const reader of readers) {
+          expect(await reader.read(page, signal)).toEqual(expected)
+          expect(await reader.read(next, signal)).toEqual(await whole.read(next, signal))
+        }
       }
     }
   })
