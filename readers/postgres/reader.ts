@@ -44,9 +44,9 @@ const missing: ReadonlySet<string> = new Set(['42P01', '3F000'])
 const outOfRange = '22003'
 /**
  * Most series of records that are read one by one, each by its index. With more of them the rows of the channel are read, and those of other series left
- * out. On a server those of one publisher always are: a channel may have many times as many others. Embedded, a piece has a share for each series.
+ * out. On a server those of one publisher always are: a channel may have many times as many others. Embedded, a piece looks at each of them.
  */
-const seriesOneByOne = { server: 200, serverOfPublisher: 100_000_000, embedded: 64 } as const
+const seriesOneByOne = { server: 200, serverOfPublisher: 100_000_000, embedded: 1000 } as const
 const tablesRememberedMax = 10_000
 /** Tables in one statement. Planning takes 5 ms, or 12 ms if the connection does not know the tables yet. */
 const tablesTogetherMax = 32
