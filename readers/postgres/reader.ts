@@ -17,7 +17,7 @@ import {
   senmlFormat,
 } from '../reader.ts'
 import { tookTooLong, withinTimeLimit } from '../time-limit.ts'
-import type { RecordScope, Scope } from './conditions.ts'
+import { isOfDocuments, type RecordScope, type Scope } from './conditions.ts'
 import { embeddedQueries, type Queries, type Run } from './embedded-queries.ts'
 import { type BucketColumns, type FormatColumns, type NumberColumns, type SubtopicColumns, toBucket, toRows, toSeen } from './rows.ts'
 import { selectCount, selectFilled, selectNumbers, selectPage, selectSubtopics, selectTable, selectTables } from './select.ts'
@@ -47,6 +47,8 @@ const outOfRange = '22003'
  * out. On a server those of one publisher always are: a channel may have many times as many others. Embedded, a piece looks at each of them.
  */
 const seriesOneByOne = { server: 200, serverOfPublisher: 100_000_000, embedded: 1000 } as const
+/** With more series than this, a server looks for a page among the channel's next records first, as many as there are series. */
+const looksMax = 1000
 const tablesRememberedMax = 10_000
 /** Tables in one statement. Planning takes 5 ms, or 12 ms if the connection does not know the tables yet. */
 const tablesTogetherMax = 32
@@ -199,7 +201,14 @@ export function openPostgresReader({ database, queryTimeoutMs = 30_000, pieceRow
 /** For a server, which runs many statements at once and ends those that take too long. */
 function serverQueries(run: Run): Queries {
   return {
-    read: async (query, scope, signal) => toRows(await run(selectPage(query, scope), signal), scope, query.channel),
+    async read(query, scope, signal) {
+      const looks = isOfDocuments(scope) ? 0 : (scope.series?.length ?? 0)
+      if (looks > looksMax) {
+        const found = await run(selectPage(query, { ...scope, series: undefined }, looks), signal)
+        if (found.length === query.limit) return toRows(found, scope, query.channel)
+      }
+      return toRows(await run(selectPage(query, scope), signal), scope, query.channel)
+    },
 
     async count(filter, scope, max, signal) {
       const [counted] = await run<{ total: bigint }>(selectCount(filter, scope, max), signal)

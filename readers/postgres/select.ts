@@ -36,16 +36,28 @@ export function selectNumbers(filter: Filter, most: number): Statement {
   return statement.finish(`SELECT c.id AS channel, ${series} AS series FROM sluice.channels AS c WHERE c.channel = ${channel}`)
 }
 
-/** The rows of a page, in their total order. */
-export function selectPage(query: PageQuery, scope: Scope): Statement {
+/**
+ * The rows of a page, in their total order.
+ *
+ * @param among looks for them only in so many of the channel's next records, and in those with the same time as the last; for a scope without series
+ */
+export function selectPage(query: PageQuery, scope: Scope, among?: number): Statement {
   const { direction } = query
   const source = sourceOf(scope)
   const statement = openStatement()
-  const conditions = [...conditionsOf(query, scope, statement), ...behind(query.after, direction, source, statement)]
+  const beyond = behind(query.after, direction, source, statement)
+  const conditions = [...conditionsOf(query, scope, statement), ...beyond]
   const order = orderOf(direction, source)
   const limit = statement.value(query.limit)
   const offset = statement.value(query.offset)
-  const rows = newestWhere(query, scope, conditions, statement, { direction, most: query.limit + query.offset })
+  let rows: string
+  if (among === undefined) rows = newestWhere(query, scope, conditions, statement, { direction, most: query.limit + query.offset })
+  else {
+    const { channel, format, fromNs, toNs } = query
+    const next = [...conditionsOf({ ...noFilters, channel, format, fromNs, toNs }, scope, statement), ...beyond]
+    rows = `(SELECT m.* FROM ${source.table} AS m WHERE ${next.join(' AND ')} ORDER BY m.${source.time} ${direction}
+      FETCH FIRST (${statement.value(among)}::bigint) ROWS WITH TIES) AS m WHERE ${conditions.join(' AND ')}`
+  }
   const page = (columns: string): string => `SELECT ${columns} FROM ${rows} ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}`
   if (source.texts === undefined) return statement.finish(page(source.columns))
   return statement.finish(`SELECT ${source.columns} FROM (${page('m.*')}) AS m ${source.texts} ORDER BY ${order}`)

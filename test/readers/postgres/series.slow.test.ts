@@ -228,6 +228,8 @@ describe('many series', () => {
     ['server', 'hundred', 100, 500],
     ['server', 'hundred', 1000, 5_000],
     ['server', 'skewed', 200, 1_000],
+    ['server', 'thousands', 10, 1_300],
+    ['server', 'silent', 10, 4_000],
     ['embedded', 'hundred', 100, 4_000],
   ] as const)('a page reads little more than its rows: %s, %s, %d rows', async (kind, publisher, limit, most) => {
     const { reader, looked } = watched(kind, siteOf(publisher))
