@@ -43,8 +43,9 @@ const missing: ReadonlySet<string> = new Set(['42P01', '3F000'])
 /** SQLSTATE for a sum beyond the range of a double. */
 const outOfRange = '22003'
 /**
- * Most series of records that are read one by one, each by its index. With more of them the rows of the channel are read, and those of other series left
- * out. On a server those of one publisher always are: a channel may have many times as many others. Embedded, a piece looks at each of them.
+ * Most series with names that are read one by one, each by its index. With more of them the rows of the channel are read, and those of other series left
+ * out. On a server those of one publisher always are: a channel may have many times as many others. Embedded, a piece looks at each of them, and at each
+ * rest, of which there are no more either.
  */
 const seriesOneByOne = { server: 200, serverOfPublisher: 100_000_000, embedded: 1000 } as const
 /** With more series than this, a server looks for a page among the channel's next records first, as many as there are series. */
@@ -75,11 +76,11 @@ export function openPostgresReader({ database, queryTimeoutMs = 30_000, pieceRow
   async function scopeOf(filter: Filter, signal: AbortSignal): Promise<RecordScope | undefined> {
     const onServer = filter.publisher === undefined ? seriesOneByOne.server : seriesOneByOne.serverOfPublisher
     const most = seriesMax ?? (isEmbedded ? seriesOneByOne.embedded : onServer)
-    const [numbers] = await run<NumberColumns>(selectNumbers(filter, most + 1), signal)
+    const [numbers] = await run<NumberColumns>(selectNumbers(filter, most), signal)
     if (numbers === undefined) return undefined
     const series = typeof numbers.series === 'string' ? (JSON.parse(numbers.series) as number[]) : undefined
     if (series?.length === 0) return undefined
-    return { channel: numbers.channel, series: series === undefined || series.length > most ? undefined : series }
+    return { channel: numbers.channel, series: isEmbedded && series !== undefined && series.length > most ? undefined : series }
   }
 
   async function guarded<Found>(signal: AbortSignal, work: () => Promise<Found>): Promise<Found> {

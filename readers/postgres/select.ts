@@ -20,19 +20,24 @@ import {
 } from './conditions.ts'
 
 /**
- * The number of the filter's channel, and of the series that may have rows that match, as a JSON text; null without a filter on texts. No row if the
- * channel has no number, and so no records.
+ * The number of the filter's channel, and of the series that may have rows that match, as a JSON text; null without a filter on texts, or if more than
+ * `namedMax` of them have a name. No row if the channel has no number, and so no records.
  *
  * A statement of its own, so that the next one is planned for these numbers: how many rows they have is very different.
- *
- * @param most series
  */
-export function selectNumbers(filter: Filter, most: number): Statement {
+export function selectNumbers(filter: Filter, namedMax: number): Statement {
   const statement = openStatement()
   const channel = statement.value(filter.channel)
   const conditions = seriesConditions(filter, statement)
-  const found = `SELECT s.id FROM sluice.series AS s WHERE ${['s.channel = c.id', ...conditions].join(' AND ')}`
-  const series = conditions.length === 0 ? 'NULL' : `to_json(ARRAY(${found} LIMIT ${statement.value(most)}))::text`
+  let series = 'NULL'
+  if (conditions.length > 0) {
+    const most = statement.value(namedMax)
+    const found = (isNamed: boolean): string =>
+      `SELECT s.id, s.name FROM sluice.series AS s WHERE ${['s.channel = c.id', `s.name IS ${isNamed ? 'NOT ' : ''}NULL`, ...conditions].join(' AND ')}`
+    // Each thing may have a rest. Reading them all looks at no more rows than reading the channel.
+    series = `(SELECT CASE WHEN count(s.name) <= ${most} THEN coalesce(json_agg(s.id), '[]')::text END
+      FROM ((${found(true)} LIMIT ${most}::bigint + 1) UNION ALL ${found(false)}) AS s)`
+  }
   return statement.finish(`SELECT c.id AS channel, ${series} AS series FROM sluice.channels AS c WHERE c.channel = ${channel}`)
 }
 

@@ -262,4 +262,20 @@ describe('many series', () => {
       }
     }
   })
+
+  test('the rests of many things do not make a name be searched in the rows of the channel', async () => {
+    const wide = await openEmbeddedSite()
+    onTestFinished(() => wide.close())
+    await insertRecords(wide.database, columns, named('others', `'x'`, '1, 5000'))
+    await insertRecords(wide.database, columns, named('p', `'rare'`, '1, 3', `interval '0'`))
+    await insertRecords(
+      wide.database,
+      columns,
+      `SELECT timestamptz '2026-10-20Z', '${channel}', '', 'q' || n, 'http', repeat('long', 1000), n, n, 0 FROM generate_series(1, 210) AS n`,
+    )
+    await wide.database.execute('ANALYZE')
+    const { reader, looked } = watched('server', wide)
+    expect(await reader.read(pageQuery({ channel, name: 'rare', limit: 10 }), signal)).toHaveLength(3)
+    expect(lookedIn(looked)).toBeLessThan(1000)
+  })
 })
