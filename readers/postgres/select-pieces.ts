@@ -28,9 +28,15 @@ export interface PieceMax {
   readonly bytes: number
 }
 
+/** Most series that have an equal share of a piece each. */
+const sharingMax = 16
+
 /**
  * The time of the row at which a piece ends: after a number of rows, or when their texts reach a number of bytes, whatever the filters but those on
  * series. Returns no row if there are fewer. Lengths are read without reading the texts.
+ *
+ * Of few series, each has an equal share of them, and the piece ends where the first one has used its share: finding its end reads no more. If one series
+ * has most rows, pieces are smaller. So of many series the rows are counted together, which reads up to four times as many, whatever each series has.
  */
 export function selectPieceEnd(filter: Filter, direction: Direction, scope: Scope, max: PieceMax): Statement {
   const { channel, publisher, subtopic, protocol, name, unit, fromNs, toNs, format } = filter
@@ -40,16 +46,25 @@ export function selectPieceEnd(filter: Filter, direction: Direction, scope: Scop
   const bounds = { ...noFilters, channel, format, fromNs, toNs }
   // Of records, the publisher's are only those of its series.
   const where = conditionsOf({ ...bounds, publisher: isOfDocuments(scope) ? publisher : undefined }, scope, statement)
+  const sharing = isOfDocuments(scope) || scope.series === undefined || scope.series.length > sharingMax ? undefined : scope.series
+  const known = sharing === undefined ? '' : `unnest(${statement.value(sharing)}::integer[]) AS known (series)`
+  const share = (all: number): number => Math.max(1, Math.floor(all / (sharing?.length ?? 1)))
   const ofSeries = { ...bounds, publisher, subtopic, protocol, name, unit }
-  const found = newestWhere(ofSeries, scope, where, statement, { direction, most: max.rows })
-  const rows = `${statement.value(max.rows)}::bigint`
-  const bytes = `${statement.value(max.bytes)}::bigint`
+  const found =
+    sharing === undefined
+      ? newestWhere(ofSeries, scope, where, statement, { direction, most: max.rows })
+      : `${source.table} AS m WHERE ${['m.series = known.series', ...where].join(' AND ')}`
+  const rows = `${statement.value(share(max.rows))}::bigint`
+  const bytes = `${statement.value(share(max.bytes))}::bigint`
   // With its own limit, so that the planner reads along the index and does not sort.
   const next = `SELECT m.${time}, ${source.bytes} AS bytes FROM ${found} ORDER BY m.${time} ${direction} LIMIT ${rows}`
   const summed = `SELECT m.${time}, row_number() OVER upto AS nth, sum(m.bytes) OVER upto AS bytes FROM (${next}) AS m
     WINDOW upto AS (ORDER BY m.${time} ${direction} ROWS UNBOUNDED PRECEDING)`
   const end = `SELECT m.${time} FROM (${summed}) AS m WHERE m.nth = ${rows} OR m.bytes >= ${bytes} ORDER BY m.${time} ${direction} LIMIT 1`
-  return statement.finish(`SELECT ${timeUnits} AS time FROM (${end}) AS m`)
+  if (sharing === undefined) return statement.finish(`SELECT ${timeUnits} AS time FROM (${end}) AS m`)
+  return statement.finish(
+    `SELECT ${timeUnits} AS time FROM ${known} CROSS JOIN LATERAL (${end}) AS m ORDER BY m.${time} ${direction} LIMIT 1`,
+  )
 }
 
 /** One row if so many records, or records with so many bytes of names and units, are in the filter's time, whatever its other conditions but the publisher. */
