@@ -117,8 +117,8 @@ export function newestWhere(
 ): string {
   if (isOfDocuments(scope) || scope.series === undefined) return rowsWhere(scope, conditions, statement)
   const { direction } = newest
-  const ofChannel = [`s.channel = ${statement.value(scope.channel)}::integer`, ...seriesConditions(filter, statement)].join(' AND ')
-  const known = `(SELECT s.id AS series FROM sluice.series AS s WHERE ${ofChannel}) AS known`
+  const inChannel = [`s.channel = ${statement.value(scope.channel)}::integer`, ...seriesConditions(filter, statement)].join(' AND ')
+  const known = `(SELECT s.id AS series FROM sluice.series AS s WHERE ${inChannel}) AS known`
   const first = (rows: string, columns: string, of: string, more: readonly string[] = []): string => `${of} CROSS JOIN LATERAL (
       SELECT ${columns} FROM ${records.table} AS m WHERE ${['m.series = known.series', ...conditions, ...more].join(' AND ')}
       ORDER BY m.time ${direction} FETCH FIRST ${rows}

@@ -29,7 +29,7 @@ export interface PieceMax {
 }
 
 /** Most series that have an equal share of a piece each. */
-const sharingMax = 16
+const evenSeriesMax = 16
 
 /**
  * The time of the row at which a piece ends: after a number of rows, or when their texts reach a number of bytes, whatever the filters but those on
@@ -46,13 +46,13 @@ export function selectPieceEnd(filter: Filter, direction: Direction, scope: Scop
   const bounds = { ...noFilters, channel, format, fromNs, toNs }
   // Of records, the publisher's are only those of its series.
   const where = conditionsOf({ ...bounds, publisher: isOfDocuments(scope) ? publisher : undefined }, scope, statement)
-  const sharing = isOfDocuments(scope) || scope.series === undefined || scope.series.length > sharingMax ? undefined : scope.series
-  const known = sharing === undefined ? '' : `unnest(${statement.value(sharing)}::integer[]) AS known (series)`
-  const share = (all: number): number => Math.max(1, Math.floor(all / (sharing?.length ?? 1)))
-  const ofSeries = { ...bounds, publisher, subtopic, protocol, name, unit }
+  const few = isOfDocuments(scope) || scope.series === undefined || scope.series.length > evenSeriesMax ? undefined : scope.series
+  const known = few === undefined ? '' : `unnest(${statement.value(few)}::integer[]) AS known (series)`
+  const share = (all: number): number => Math.max(1, Math.floor(all / (few?.length ?? 1)))
+  const seriesFilter = { ...bounds, publisher, subtopic, protocol, name, unit }
   const found =
-    sharing === undefined
-      ? newestWhere(ofSeries, scope, where, statement, { direction, most: max.rows })
+    few === undefined
+      ? newestWhere(seriesFilter, scope, where, statement, { direction, most: max.rows })
       : `${source.table} AS m WHERE ${['m.series = known.series', ...where].join(' AND ')}`
   const rows = `${statement.value(share(max.rows))}::bigint`
   const bytes = `${statement.value(share(max.bytes))}::bigint`
@@ -61,7 +61,7 @@ export function selectPieceEnd(filter: Filter, direction: Direction, scope: Scop
   const summed = `SELECT m.${time}, row_number() OVER upto AS nth, sum(m.bytes) OVER upto AS bytes FROM (${next}) AS m
     WINDOW upto AS (ORDER BY m.${time} ${direction} ROWS UNBOUNDED PRECEDING)`
   const end = `SELECT m.${time} FROM (${summed}) AS m WHERE m.nth = ${rows} OR m.bytes >= ${bytes} ORDER BY m.${time} ${direction} LIMIT 1`
-  if (sharing === undefined) return statement.finish(`SELECT ${timeUnits} AS time FROM (${end}) AS m`)
+  if (few === undefined) return statement.finish(`SELECT ${timeUnits} AS time FROM (${end}) AS m`)
   return statement.finish(
     `SELECT ${timeUnits} AS time FROM ${known} CROSS JOIN LATERAL (${end}) AS m ORDER BY m.${time} ${direction} LIMIT 1`,
   )

@@ -189,25 +189,25 @@ test.each(['server', 'embedded'] as const)('a cursor does not pass rows of a ser
 
 describe('many series', () => {
   let site: PostgresSite
-  let ofThousands: PostgresSite
+  let wideSite: PostgresSite
   beforeAll(async () => {
     site = await openEmbeddedSite()
     await insertRecords(site.database, columns, named('hundred', `'n' || n % 100`, '1, 30000'))
     // One series has nearly all of the newest rows.
     await insertRecords(site.database, columns, named('skewed', `'n' || CASE n % 10 WHEN 0 THEN 1 + n / 10 % 99 ELSE 0 END`, '1, 30000'))
     await insertRecords(site.database, columns, named('others', `'x'`, '1, 200000'))
-    ofThousands = await openEmbeddedSite()
-    await insertRecords(ofThousands.database, columns, named('thousands', `'n' || n % 1200`, '1, 2400', `n / 7 * interval '1 second'`))
-    await insertRecords(ofThousands.database, columns, named('silent', `'n' || n % 1200`, '1, 2400', `n * interval '-1 second'`))
-    await insertRecords(ofThousands.database, columns, named('others', `'x'`, '1, 300'))
-    await insertRecords(ofThousands.database, columns, named('others', `'x'`, '1, 10000', `n * interval '-0.1 second'`))
-    for (const { database } of [site, ofThousands]) await database.execute('ANALYZE')
+    wideSite = await openEmbeddedSite()
+    await insertRecords(wideSite.database, columns, named('thousands', `'n' || n % 1200`, '1, 2400', `n / 7 * interval '1 second'`))
+    await insertRecords(wideSite.database, columns, named('silent', `'n' || n % 1200`, '1, 2400', `n * interval '-1 second'`))
+    await insertRecords(wideSite.database, columns, named('others', `'x'`, '1, 300'))
+    await insertRecords(wideSite.database, columns, named('others', `'x'`, '1, 10000', `n * interval '-0.1 second'`))
+    for (const { database } of [site, wideSite]) await database.execute('ANALYZE')
   })
   afterAll(async () => {
     await site.close()
-    await ofThousands.close()
+    await wideSite.close()
   })
-  const siteOf = (publisher: string): PostgresSite => (publisher === 'thousands' || publisher === 'silent' ? ofThousands : site)
+  const siteOf = (publisher: string): PostgresSite => (publisher === 'thousands' || publisher === 'silent' ? wideSite : site)
 
   /** A reader, and how many records each of its statements looks at. */
   function watched(kind: Database['kind'], of: PostgresSite): { reader: Reader; looked: number[] } {
