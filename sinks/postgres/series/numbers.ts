@@ -20,6 +20,12 @@ const keyBytesMax = 2400
 /** How many series one statement looks up. */
 const lookedUpAtOnce = 5_000
 
+/**
+ * How many names of things in full channels are looked up for one batch: with ever new names each batch would wait for thousands of looks that find nothing.
+ * Rows of the others belong to the rest this time, also of the few that have a number and are not in the cache.
+ */
+const unlikelyMax = 200
+
 const unknown = -1
 /** The number of a series that the store has no number for: its rows belong to the rest of the thing. */
 const none = 0
@@ -34,6 +40,8 @@ interface Thing {
   readonly rest: Series
   /** By name: the first of those with other units, subtopics or protocols. */
   readonly names: Map<string, Series>
+  /** Whether the store had no number for one of its names, since the channel has its most series. */
+  isFull: boolean
   /** The one that was looked up last: most things have few. */
   recent: Series | undefined
   bytes: number
@@ -91,6 +99,8 @@ export function openSeriesNumbers(find: FindNumbers, bytesMax: number): SeriesNu
   let state: DictionaryState | undefined
   /** Changes whenever what was looked up before is no longer to be used. */
   let forgotten = 0
+  /** Of `unlikelyMax`, for the present batch. */
+  let unlikelyLeft = unlikelyMax
 
   function forget(): void {
     things = new Map()
@@ -142,6 +152,7 @@ export function openSeriesNumbers(find: FindNumbers, bytesMax: number): SeriesNu
       channelNumber: 0,
       rest,
       names: new Map(),
+      isFull: false,
       recent: undefined,
       bytes: 0,
       next,
@@ -167,17 +178,11 @@ export function openSeriesNumbers(find: FindNumbers, bytesMax: number): SeriesNu
   }
 
   function newSeries(thing: Thing, name: string, unit: string | undefined, subtopic: string, protocol: string): Series {
+    const series: Series = { name, unit, subtopic, protocol, number: none, next: thing.names.get(name) }
     // Not kept, since each may be large.
-    if (!isKey([thing.publisher, subtopic, protocol, name, unit ?? '']))
-      return { name, unit, subtopic, protocol, number: none, next: undefined }
-    const series: Series = {
-      name,
-      unit,
-      subtopic,
-      protocol,
-      number: unknown,
-      next: thing.names.get(name),
-    }
+    if (!isKey([thing.publisher, subtopic, protocol, name, unit ?? ''])) return series
+    if (thing.isFull && unlikelyLeft-- <= 0) return series
+    series.number = unknown
     thing.names.set(name, series)
     count(thing, 250 + name.length + (unit?.length ?? 0) + subtopic.length + protocol.length)
     return series
@@ -239,7 +244,10 @@ export function openSeriesNumbers(find: FindNumbers, bytesMax: number): SeriesNu
       for (const [nth, [series, thing]] of some.entries()) {
         const own = found.series[nth]
         series.number = own?.id ?? none
-        if (own === undefined) continue
+        if (own === undefined) {
+          thing.isFull = true
+          continue
+        }
         thing.channelNumber = own.channel
         if (state === undefined || own.id > state.witness)
           state = { generation: found.generation, witness: own.id, witnessAddedUs: own.addedUs }
@@ -249,6 +257,7 @@ export function openSeriesNumbers(find: FindNumbers, bytesMax: number): SeriesNu
 
   return {
     known(batch, rejected) {
+      unlikelyLeft = unlikelyMax
       const numbers = lookUp(batch, rejected)
       return numbers instanceof Map ? undefined : numbers
     },

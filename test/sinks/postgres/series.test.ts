@@ -242,6 +242,17 @@ describe('the numbers of series', () => {
       expect((await numbersOf(numbers, batch('other', 980, 20))).looked).toBe(0)
     })
 
+    test('a few of ever new names of a thing in a full channel are looked up, and what has a number is found again', async () => {
+      await numbersOf(opened(1_000_000, 10), batch('thing', 0, 5))
+      const numbers = opened(1_000_000, 5)
+      expect((await numbersOf(numbers, batch('thing', 100, 300))).looked).toBe(301)
+      const { found, looked } = await numbersOf(numbers, batch('thing', 1000, 1000))
+      expect([new Set(found).size, found[0]! < 0, looked]).toEqual([1, true, 200])
+      expect((await numbersOf(numbers, batch('thing', 1000, 1000))).looked).toBe(200)
+      const again = await numbersOf(numbers, batch('thing', 0, 5))
+      expect([again.found.filter(number => number > 0).length, again.looked]).toEqual([5, 5])
+    })
+
     test('a thing in two channels has series of each', async () => {
       const numbers = opened(1_000_000)
       const both = batchOf(
