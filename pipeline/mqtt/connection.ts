@@ -115,16 +115,17 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
       keepAlive?.restart()
       if (!isDraining && !(await handle(packet))) break
     }
-    link.end()
   } catch (error) {
     if (!(error instanceof PacketError)) throw error
     metrics.refused('malformed_request')
     end(error.reasonCode, error.message)
   } finally {
     keepAlive?.stop()
+    // A client that has ended its side may still read acknowledgements.
+    await publishing.settled()
     connections.leave(connection)
+    link.end()
   }
-  await publishing.settled()
   if (hasWill && !isDraining) await publishing.takeWill(session.will!)
 }
 

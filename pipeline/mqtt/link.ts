@@ -39,7 +39,9 @@ export function openLink(socket: Socket, startTimer: StartTimer): Link {
   const closing = new AbortController()
   let version: Version = 4
   let takesTexts = true
+  /** Nothing more arrives, or nothing more is wanted. */
   let isOver = false
+  let hasEnded = false
   let wake: (() => void) | undefined
 
   socket.pause()
@@ -76,7 +78,7 @@ export function openLink(socket: Socket, startTimer: StartTimer): Link {
     if (socket.writableNeedDrain) await drained()
     for (;;) {
       // What arrived before the client ended its side counts.
-      const found = socket.destroyed || socket.writableEnded ? undefined : frames.next(bytesMax)
+      const found = hasEnded ? undefined : frames.next(bytesMax)
       if (found !== undefined || isOver) return found
       await new Promise<void>(resolve => {
         wake = resolve
@@ -110,8 +112,10 @@ export function openLink(socket: Socket, startTimer: StartTimer): Link {
       if (socket.writable && !socket.writableEnded) socket.write(bytesOf(packet))
     },
     end(last) {
-      if (socket.writableEnded || socket.destroyed) return
+      if (hasEnded) return
+      hasEnded = true
       stop()
+      if (socket.destroyed) return
       if (last === undefined) socket.end()
       else socket.end(bytesOf(last))
       // Discards what arrives, as unread bytes would reset the connection before the client has read the last packet.

@@ -61,6 +61,7 @@ export async function openMqttListener(parts: MqttListenerParts): Promise<MqttLi
       socket.destroy()
     } finally {
       handshakes.delete(link)
+      link.end()
     }
   }
 
@@ -69,7 +70,8 @@ export async function openMqttListener(parts: MqttListenerParts): Promise<MqttLi
     serving.add(served)
   }
 
-  const socketOptions = { noDelay: true, keepAlive: true, keepAliveInitialDelay: probeMs }
+  // Half open, because packets that arrived before the end of the client's side are handled, and acknowledged.
+  const socketOptions = { allowHalfOpen: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: probeMs }
   const server: Server =
     tls === undefined
       ? createServer(socketOptions, onSocket)

@@ -2,6 +2,7 @@
 
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import { connect as connectTls } from 'node:tls'
 import { generate, type IConnectPacket, type Packet, parser } from 'mqtt-packet'
 import { onTestFinished } from 'vitest'
 
@@ -17,8 +18,9 @@ export interface Client {
   rest(): Promise<Packet[]>
 }
 
-export async function openClient(port: number, version: Version = 5): Promise<Client> {
-  const socket = connect(port, '127.0.0.1')
+/** @param ca PEM, for TLS */
+export async function openClient(port: number, version: Version = 5, ca?: string): Promise<Client> {
+  const socket = ca === undefined ? connect(port, '127.0.0.1') : connectTls({ port, host: '127.0.0.1', ca })
   onTestFinished(() => void socket.destroy())
   const packets: Packet[] = []
   let wake: (() => void) | undefined
@@ -30,7 +32,7 @@ export async function openClient(port: number, version: Version = 5): Promise<Cl
   // The server may reset it.
   socket.on('error', () => undefined)
   socket.on('close', () => wake?.())
-  await once(socket, 'connect')
+  await once(socket, ca === undefined ? 'connect' : 'secureConnect')
 
   async function next(): Promise<Packet | undefined> {
     while (packets.length === 0 && !socket.closed) {

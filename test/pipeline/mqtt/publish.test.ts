@@ -6,9 +6,10 @@ import type { IPublishPacket } from 'mqtt-packet'
 import { expect, test } from 'vitest'
 import { AccessUnavailableError } from '../../../control-plane/client.ts'
 import { LogUnavailableError, MessageRefusedError } from '../../../pipeline/log.ts'
+import { fixture } from '../ingest/device.ts'
 import { channel, key, looseKey, thing } from '../ingest/site.ts'
 import type { Client } from './client.ts'
-import { openSite, pack, payloadBytesMax } from './site.ts'
+import { openSite, pack, payloadBytesMax, type SiteOptions } from './site.ts'
 
 const topic = `channels/${channel}/messages`
 const document = Buffer.from('{"temperature":21.5}')
@@ -322,10 +323,32 @@ test('a client that leaves while the log is full is not acknowledged, and what i
   const client = await site.connect()
   publish(client)
   await ping(client)
-  client.socket.destroy()
+  client.socket.resetAndDestroy()
   await expect.poll(() => site.said).toContainEqual(expect.stringMatching(/^MQTT: message refused: .*retry/))
   site.log.failure = undefined
   expect(site.log.messages).toEqual([])
+})
+
+test.each([
+  ['TCP', {}],
+  ['TLS', { tls: { cert: fixture('server'), key: fixture('server-key') }, ca: fixture('ca') }],
+] as const)('%s: packets that arrived before the end of the client are handled, and its will is not published', async (_, options) => {
+  for (const qos of [0, 1] as const) {
+    // The end of the client arrives while the first messages are being stored.
+    const append: SiteOptions['append'] = (messages, log) => turn().then(() => log.append(messages))
+    const site = await openSite({ ...options, append, inFlightMax: qos === 1 ? 50 : 4 })
+    const client = await site.connect(5, { will })
+    const numbers = Array.from({ length: 50 }, (_, at) => at + 1)
+    client.socket.cork()
+    for (const messageId of numbers) publish(client, { qos, messageId, topic: `${topic}/${messageId}` })
+    client.send({ cmd: 'disconnect' })
+    client.socket.uncork()
+    client.socket.end()
+    const answers = await client.rest()
+    expect(answers.filter(({ cmd }) => cmd === 'puback').map(({ messageId }) => messageId)).toEqual(qos === 1 ? numbers : [])
+    await site.close(1_000)
+    expect(site.log.messages.map(({ subtopic }) => Number(subtopic))).toEqual(numbers)
+  }
 })
 
 const will = { topic: `${topic}/lost`, payload: Buffer.from('{"online":false}') }

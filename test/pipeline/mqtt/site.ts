@@ -50,6 +50,8 @@ export interface SiteOptions extends Partial<Omit<MqttOptions, 'host' | 'port'>>
   readonly thingMessagesPerMinute?: number
   readonly handshakesMax?: number
   readonly tls?: ServerTls
+  /** Of the certificate of `tls`, for the clients. */
+  readonly ca?: string
   /** In place of that of the log. */
   readonly append?: (messages: readonly OutgoingMessage[], log: FakeLog) => Promise<LogPosition[]>
 }
@@ -59,6 +61,7 @@ export async function openSite({
   thingMessagesPerMinute = 0,
   handshakesMax = 1_000,
   tls,
+  ca,
   ...own
 }: SiteOptions = {}): Promise<MqttSite> {
   const log = openFakeLog()
@@ -101,7 +104,7 @@ export async function openSite({
   const port = Number(new URL(listener.url).port)
 
   async function open(version: Version = 5, own: Partial<IConnectPacket> = {}): Promise<Client> {
-    const client = await openClient(port, version)
+    const client = await openClient(port, version, ca)
     client.send(connectPacket(version, { username: thing, password: Buffer.from(key), ...own }))
     return client
   }
