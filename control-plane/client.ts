@@ -27,7 +27,7 @@ export interface AccessRequest {
  * The answer. `publisher` is the thing whose key was sent; null if the channel's owner reads the whole channel.
  * `owner` is the user that the thing or the channel belongs to; `isBounded` says of a thing that its owner registered themselves and has bounds.
  * `endsMs` is when the credential itself expires, in milliseconds since 1970; a thing's key has it once it was replaced. A refusal does not reveal
- * whether the channel exists; in process it says whose valid key was sent.
+ * whether the channel exists; of the valid key of a thing it says whose it is.
  */
 export type Access =
   | {
@@ -37,7 +37,15 @@ export type Access =
       readonly isBounded?: boolean
       readonly endsMs?: number
     }
-  | { readonly allowed: false; readonly reason: 'unauthenticated' | 'forbidden'; readonly publisher?: string }
+  | { readonly allowed: false; readonly reason: 'unauthenticated' }
+  | {
+      readonly allowed: false
+      readonly reason: 'forbidden'
+      readonly publisher?: string
+      readonly owner?: string
+      readonly isBounded?: boolean
+      readonly endsMs?: number
+    }
   | LimitedAccess
 
 /** The key is invalid and was sent too often from this address: it may be tried again after `leftMs`. */

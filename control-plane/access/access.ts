@@ -63,7 +63,7 @@ interface Parts {
 }
 
 const unauthenticated: Access = { allowed: false, reason: 'unauthenticated' }
-const forbidden: Access & { allowed: false } = { allowed: false, reason: 'forbidden' }
+const forbidden = { allowed: false, reason: 'forbidden' } as const
 
 export function openAccess({
   database,
@@ -115,14 +115,13 @@ export function openAccess({
         const lookups = thingKeys.lookups(credential.secret)
         const row = await ask<ThingRow>(thingAccessSql, [channelId, ...lookups])
         if (row === undefined) return refuseUnknown('thing-key', lookups[0], address)
-        if (!row.allowed) return { ...forbidden, publisher: row.id }
-        return grantOf(row)
+        return answerOf(row)
       }
       if (credential.scheme === 'Certificate') {
         const [serial = '', fingerprint = ''] = credential.secret.split(':')
         const row = await ask<ThingRow>(certificateSql, [channelId, serial, certificates.authority, fingerprint])
         if (row === undefined) return refuseUnknown('certificate', Buffer.from(fingerprint), address)
-        return row.allowed ? grantOf(row) : { ...forbidden, publisher: row.id }
+        return answerOf(row)
       }
       if (isApiKey(credential.secret)) {
         const lookup = apiKeys.lookup(credential.secret)
@@ -142,8 +141,9 @@ export function openAccess({
   }
 }
 
-function grantOf(row: ThingRow): Access {
-  return { allowed: true, publisher: row.id, owner: row.owner, ...(row.bounded ? { isBounded: true } : {}), ...endOf(row) }
+function answerOf(row: ThingRow): Access {
+  const whose = { publisher: row.id, owner: row.owner, ...(row.bounded ? { isBounded: true } : {}), ...endOf(row) }
+  return row.allowed ? { allowed: true, ...whose } : { ...forbidden, ...whose }
 }
 
 function endOf({ left_ms: leftMs }: AccessRow): { endsMs?: number } {

@@ -107,13 +107,14 @@ async function ask(access: AccessControl, request: Parameters<AccessControl['aut
 }
 
 function answerOf(access: Access): Answer {
-  if (!access.allowed) {
-    const { reason } = access
-    return reason === 'limited' ? { allowed: false, reason, left_ms: Math.ceil(access.leftMs) } : { allowed: false, reason }
+  if (!access.allowed && access.reason === 'limited') return { allowed: false, reason: 'limited', left_ms: Math.ceil(access.leftMs) }
+  if (!access.allowed && access.reason === 'unauthenticated') return { allowed: false, reason: 'unauthenticated' }
+  const { isBounded, endsMs, ...answer } = access
+  return {
+    ...answer,
+    ...(isBounded === undefined ? {} : { bounded: isBounded }),
+    ...(endsMs === undefined ? {} : { ends_in_ms: Math.floor(endsMs - Date.now()) }),
   }
-  const { publisher, owner, isBounded, endsMs } = access
-  const bounded = isBounded === undefined ? {} : { bounded: isBounded }
-  return { allowed: true, publisher, owner, ...bounded, ...(endsMs === undefined ? {} : { ends_in_ms: Math.floor(endsMs - Date.now()) }) }
 }
 
 /**

@@ -95,11 +95,22 @@ export function openRemoteAccess({ outage, answerMsMax = 2_000, streamMsMax, ...
 function accessOf(answer: unknown, name: string): Access {
   if (Check(answerSchema, answer)) {
     const { allowed, publisher, owner, bounded, ends_in_ms: endsInMs, left_ms: leftMs = 0, reason } = answer
-    if (!allowed && reason !== undefined) return reason === 'limited' ? { allowed, reason, leftMs } : { allowed, reason }
-    if (allowed && publisher !== undefined && owner !== undefined) {
-      const isBounded = bounded === undefined ? {} : { isBounded: bounded }
-      return { allowed, publisher, owner, ...isBounded, ...(endsInMs === undefined ? {} : { endsMs: Date.now() + endsInMs }) }
+    if (!allowed && reason === 'limited') return { allowed, reason, leftMs }
+    if (!allowed && reason === 'unauthenticated') return { allowed, reason }
+    const ends = {
+      ...(bounded === undefined ? {} : { isBounded: bounded }),
+      ...(endsInMs === undefined ? {} : { endsMs: Date.now() + endsInMs }),
     }
+    if (!allowed && reason === 'forbidden') {
+      return {
+        allowed,
+        reason,
+        ...(typeof publisher === 'string' ? { publisher } : {}),
+        ...(owner === undefined ? {} : { owner }),
+        ...ends,
+      }
+    }
+    if (allowed && publisher !== undefined && owner !== undefined) return { allowed, publisher, owner, ...ends }
   }
   throw new AccessUnavailableError(`${name} sent an invalid answer: run the same version on both sides`)
 }

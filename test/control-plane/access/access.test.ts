@@ -61,7 +61,7 @@ describePlatform('access', platform => {
   const unauthenticated = { allowed: false, reason: 'unauthenticated' }
   const forbidden = { allowed: false, reason: 'forbidden' }
   /** Of a thing whose key is valid. */
-  const forbiddenThing = () => ({ ...forbidden, publisher: site.thing })
+  const forbiddenThing = () => ({ ...forbidden, publisher: site.thing, owner })
 
   test('a thing may publish to and read from the channels it is connected to', async () => {
     const granted = { allowed: true, publisher: site.thing, owner }
@@ -178,7 +178,12 @@ describePlatform('access', platform => {
     const credential = certificateCredential(new X509Certificate(String(json!['ClientCert'])))
     const opened = (on = channel) => platform().plane.access.authorize({ credential, channel: on, action: 'publish' })
     expect(await opened()).toEqual({ allowed: true, publisher: thing, owner: expect.any(String), endsMs: expect.any(Number) })
-    expect(await opened(foreign.channel)).toEqual({ ...forbidden, publisher: thing })
+    expect(await opened(foreign.channel)).toEqual({
+      ...forbidden,
+      publisher: thing,
+      owner: expect.any(String),
+      endsMs: expect.any(Number),
+    })
     const externalAccess = accessOn(platform().database, 'step-ca')
     expect(await externalAccess.authorize({ credential, channel, action: 'publish' })).toEqual(unauthenticated)
     for (const secret of ['', ':', credential.secret.slice(0, -1), credential.secret.split(':')[0]!])
@@ -225,7 +230,7 @@ describePlatform('access', platform => {
     expect(heard).toEqual([{ kind: 'disconnected', thing, channel }])
     expect(heardBeforeAnswer).toBe(true)
     // Asked from inside the listener: the change was committed by then.
-    expect(await Promise.all(refusedWhenHeard)).toEqual([{ ...forbidden, publisher: thing }])
+    expect(await Promise.all(refusedWhenHeard)).toEqual([{ ...forbidden, publisher: thing, owner: expect.any(String) }])
   })
 
   test('a refused disconnect announces no change', async () => {
