@@ -56,11 +56,17 @@ export interface LogPosition {
 }
 
 /**
- * The log cannot accept messages now: its disk or broker is down, or its queue is full. As far as is known nothing was stored; what a broker did that
+ * The log cannot accept messages now: its disk or broker is down, or its queue is full. Nothing was stored, unless `mayBeStored`: what a broker did that
  * no longer answers is unknown.
  */
 export class LogUnavailableError extends Error {
   override readonly name = 'LogUnavailableError'
+  readonly mayBeStored: boolean
+
+  constructor(message: string, { mayBeStored = false, ...options }: ErrorOptions & { readonly mayBeStored?: boolean } = {}) {
+    super(message, options)
+    this.mayBeStored = mayBeStored
+  }
 }
 
 /** The log can never accept this message: for example, it is larger than its topic allows, or it has no time. Retrying does not help. */

@@ -77,7 +77,7 @@ export async function openKafkaLog(
     queuedBytes += bytes
     return new Promise((resolve, reject) => {
       const deadlineMs = performance.now() + appendTimeoutMs
-      const append: Append = { positions: [], missing: messages.length, settled: false, deadlineMs, resolve, reject }
+      const append: Append = { positions: [], missing: messages.length, settled: false, isSent: false, deadlineMs, resolve, reject }
       const items: Item[] = []
       const targets: number[] = []
       const keyless = nextKeyless()

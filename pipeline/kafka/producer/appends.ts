@@ -7,6 +7,8 @@ export interface Append {
   readonly positions: LogPosition[]
   missing: number
   settled: boolean
+  /** Whether a broker may have some of it. */
+  isSent: boolean
   /** On the clock of `performance.now`. */
   readonly deadlineMs: number
   readonly resolve: (positions: LogPosition[]) => void
@@ -21,7 +23,7 @@ export interface Appends {
   stored(append: Append, index: number, position: LogPosition): void
   reject(append: Append, error: Error): void
   /** Rejects appends whose deadline has passed, and returns the deadline of the next; undefined if there is none. */
-  expire(nowMs: number, errorOf: () => Error): number | undefined
+  expire(nowMs: number, errorOf: (isSent: boolean) => Error): number | undefined
   /** Resolves when no append is pending. */
   drained(): Promise<void>
 }
@@ -58,10 +60,11 @@ export function openAppends(onNone: () => void): Appends {
       append.reject(error)
     },
     expire(nowMs, errorOf) {
-      let error: Error | undefined
+      const errors = new Map<boolean, Error>()
       for (const append of open) {
         if (append.deadlineMs > nowMs) return append.deadlineMs
-        error ??= errorOf()
+        const error = errors.get(append.isSent) ?? errorOf(append.isSent)
+        errors.set(append.isSent, error)
         settle(append)
         append.reject(error)
       }

@@ -143,7 +143,10 @@ export function openProducer({ admin, requestTimeoutMs, logger, onGone, ...first
       for (const queue of chosen) if (queue.producerId === undefined) renew(queue, producerId)
     }
     const batches = chosen.map(queue => ({ partition: queue.partition, bytes: encode(queue) }))
-    for (const { batch } of chosen) batch!.sent = true
+    for (const { batch } of chosen) {
+      batch!.sent = true
+      for (const { append } of batch!.items) append.isSent = true
+    }
     return produce(connection, name, batches, Math.floor(requestTimeoutMs * acknowledgeShare))
   }
 
@@ -242,15 +245,18 @@ export function openProducer({ admin, requestTimeoutMs, logger, onGone, ...first
   /** Rejects expired appends, and resumes queues whose pause has ended. */
   function ring(): void {
     const before = appends.size
-    const nextMs = appends.expire(performance.now(), () => unavailable(lastError))
+    const nextMs = appends.expire(performance.now(), isSent => unavailable(lastError, isSent))
     if (appends.size < before) for (const queue of queues) takeOut(queue)
     if (nextMs !== undefined) timer.at(nextMs)
     serveAll()
   }
 
-  function unavailable(cause: unknown): LogUnavailableError {
+  function unavailable(cause: unknown, mayBeStored: boolean): LogUnavailableError {
     const reason = cause === undefined ? 'no broker has answered' : reasonOf(cause)
-    const error = new LogUnavailableError(`the topic ${name} does not accept messages (${reason}): check its brokers`, { cause })
+    const error = new LogUnavailableError(`the topic ${name} does not accept messages (${reason}): check its brokers`, {
+      cause,
+      mayBeStored,
+    })
     // Only at debug: callers log the outage, an ingest that watches the log or a writer that waits for its dead letters.
     if (refusal === undefined) logger.debug({ topic: name, reason }, 'log cannot be written')
     refusal = { atMs: performance.now(), error }

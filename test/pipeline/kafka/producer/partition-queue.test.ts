@@ -16,7 +16,7 @@ import {
 import { outgoing } from '../../message.ts'
 
 function append(): Append {
-  return { positions: [], missing: 1, settled: false, deadlineMs: 0, resolve: () => undefined, reject: () => undefined }
+  return { positions: [], missing: 1, settled: false, isSent: false, deadlineMs: 0, resolve: () => undefined, reject: () => undefined }
 }
 
 const item = (of: Append = append()): Item => ({ message: outgoing(), bytes: 100, append: of, index: 0 })
