@@ -1,12 +1,15 @@
 // One MQTT connection, from its CONNECT to its end.
 
 import type { Packet } from 'mqtt-packet'
+import { openPace } from './bounds/pace.ts'
 import type { MqttParts } from './dependencies.ts'
 import { authenticate, connackOf, type Refusal, refusedConnack, type Session, whyRefused } from './handshake.ts'
 import type { Link } from './link.ts'
-import { checkFilters, PacketError } from './packets.ts'
+import { checkFilters } from './packets.ts'
 import { openPublishing } from './publishing.ts'
-import { reasons, returnCodes } from './reasons.ts'
+import { PacketError, reasons, returnCodes } from './reasons.ts'
+import type { Timer } from './timer.ts'
+import { packetHeadBytesMax } from './well-formed.ts'
 
 export interface Connection {
   readonly session: Session
@@ -14,31 +17,39 @@ export interface Connection {
   end(reasonCode: number, sentence: string): void
   /** Takes no more messages, answers those that were taken, and closes. The will is not published. */
   drain(): Promise<void>
-  /** Ends it if the key is no longer valid, or cannot be checked. */
-  recheck(): Promise<void>
+  /**
+   * Ends it if the key is no longer valid, or if it cannot be checked now and `mustKnow`.
+   *
+   * @returns false if it could not be checked
+   */
+  recheck(mustKnow: boolean): Promise<boolean>
 }
 
 /** All connections of a process. */
 export interface Connections {
-  /** Ends an older one with the same key and client id. @returns false if the thing has as many as it may */
-  join(connection: Connection): boolean
+  /** The CONNECT of one that is to be accepted has arrived. */
+  greeted(): void
+  /** @returns why it is refused */
+  join(connection: Connection): string | undefined
   leave(connection: Connection): void
 }
 
-/** Who sends a CONNECT is not known yet. */
-const connectBytesMax = 65_536
-/** Of a PUBLISH besides its payload: topic and properties. */
-export const packetHeadBytesMax = 16_384
 /** A client may be silent for one and a half of its keep-alive (MQTT 5 §3.1.2.10). */
 const keepAliveFactor = 1.5
+
+/** Packets other than messages, and refused messages, which ask the control plane: how many a second, and at once. */
+const otherPackets = [100, 200] as const
+const refusedMessages = [2, 20] as const
+/** Node.js has no longer timers. */
+const timerMsMax = 2 ** 31 - 1
 
 const noSubscriptions = 'subscribing is not supported: read messages over HTTP'
 
 /** Resolves when the connection has ended. Never rejects for what the client does. */
 export async function serveConnection(link: Link, parts: MqttParts, connections: Connections): Promise<void> {
-  const session = await accept(link, parts)
+  const session = await accept(link, parts, connections)
   if (session === undefined) return
-  const { options, payloadBytesMax, startTimer, access, metrics, say } = parts
+  const { options, payloadBytesMax, startTimer, access, metrics, logger, say } = parts
   const packetBytesMax = payloadBytesMax + packetHeadBytesMax
   let isReading = false
   let isDraining = false
@@ -51,7 +62,10 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
     say(session!, `connection closed: ${sentence}`)
     link.end(session!.version === 4 ? undefined : { cmd: 'disconnect', reasonCode, properties: { reasonString: sentence } })
   }
-  const publishing = openPublishing({ session, link, parts, end })
+  const controls = openPace(...otherPackets)
+  const refusals = openPace(...refusedMessages)
+  const publishing = openPublishing({ session, link, parts, refusals, end })
+  let keyEnd: Timer | undefined
   const connection: Connection = {
     session,
     end,
@@ -60,16 +74,31 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
       await publishing.settled()
       end(reasons.serverShuttingDown, 'the server stops: connect again')
     },
-    async recheck() {
+    async recheck(mustKnow) {
+      if (hasEnded) return true
       const refusal = await whyRefused(session, access)
-      if (refusal?.code === 'unavailable') end(reasons.serverBusy, refusal.sentence)
-      else if (refusal !== undefined) end(reasons.notAuthorized, 'the key of the thing is no longer valid')
+      if (refusal === undefined) watchKeyEnd()
+      else if (refusal.code !== 'unavailable') end(reasons.notAuthorized, 'the key of the thing is no longer valid')
+      else if (mustKnow) end(reasons.serverBusy, refusal.sentence)
+      else return false
+      return true
     },
+  }
+
+  /** A key that was replaced ends later, without another change. */
+  function watchKeyEnd(): void {
+    keyEnd?.stop()
+    keyEnd = undefined
+    if (session!.endsMs === undefined || hasEnded) return
+    keyEnd = startTimer(Math.min(Math.max(session!.endsMs - Date.now(), 1), timerMsMax), () => {
+      connection.recheck(true).catch((error: unknown) => logger.error({ err: error }, 'cannot check the key of a connection'))
+    })
   }
 
   /** @returns false after a DISCONNECT */
   async function handle(packet: Packet): Promise<boolean> {
     const { cmd, messageId = 0 } = packet
+    if (cmd !== 'publish') controls.spend()
     if (cmd === 'publish') await publishing.take(packet)
     else if (cmd === 'pingreq') link.send({ cmd: 'pingresp' })
     else if (cmd === 'subscribe') {
@@ -81,7 +110,7 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
       checkFilters(messageId, packet.unsubscriptions, 'UNSUBSCRIBE')
       link.send({ cmd: 'unsuback', messageId, granted: packet.unsubscriptions.map(() => reasons.noSubscriptionExisted) })
     } else if (cmd === 'disconnect') {
-      hasWill &&= packet.reasonCode === reasons.disconnectWithWill
+      hasWill &&= session!.version === 5 && packet.reasonCode !== reasons.success
       return false
     } else throw new PacketError(reasons.protocolError, `a client sends no ${cmd.toUpperCase()} here`)
     return true
@@ -96,12 +125,13 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
     }
   }
 
-  if (!connections.join(connection)) {
-    const sentence = `the thing has ${options.thingConnectionsMax} connections, and no more are allowed: close some`
+  const overfull = connections.join(connection)
+  if (overfull !== undefined) {
     const codes = { reasonCode: reasons.quotaExceeded, returnCode: returnCodes.serverUnavailable }
-    refuse(link, parts, { ...codes, code: 'too_many_requests', sentence }, session)
+    refuse(link, parts, { ...codes, code: 'too_many_requests', sentence: overfull }, session)
     return
   }
+  watchKeyEnd()
   const silentMs = session.keepAliveSeconds * 1000 * keepAliveFactor
   const keepAlive = silentMs === 0 ? undefined : startTimer(silentMs, onIdle)
   function onIdle(): void {
@@ -114,6 +144,7 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
     for (let packet = await next(); packet !== undefined; packet = await next()) {
       keepAlive?.restart()
       if (!isDraining && !(await handle(packet))) break
+      await Promise.all([controls.ready(link.closed), refusals.ready(link.closed)])
     }
   } catch (error) {
     if (!(error instanceof PacketError)) throw error
@@ -121,6 +152,7 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
     end(error.reasonCode, error.message)
   } finally {
     keepAlive?.stop()
+    keyEnd?.stop()
     // A client that has ended its side may still read acknowledgements.
     await publishing.settled()
     connections.leave(connection)
@@ -130,12 +162,13 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
 }
 
 /** @returns undefined if the connection was refused, or has ended */
-async function accept(link: Link, parts: MqttParts): Promise<Session | undefined> {
+async function accept(link: Link, parts: MqttParts, connections: Connections): Promise<Session | undefined> {
   const { options, startTimer, access } = parts
   const timer = startTimer(options.connectTimeoutMs, () => link.end())
   try {
-    const connect = await link.connect(connectBytesMax)
+    const connect = await link.connect(packetHeadBytesMax)
     if (connect === undefined) return undefined
+    connections.greeted()
     const answer = await authenticate(connect, link.address, access)
     if (!('sentence' in answer)) return link.closed.aborted ? undefined : answer
     refuse(link, parts, answer)

@@ -5,6 +5,7 @@ import type { AccessControl } from '../../control-plane/client.ts'
 import type { ArrivalListener } from '../ingest/arrivals.ts'
 import type { IngestMetrics } from '../ingest/metrics.ts'
 import type { Publisher } from '../ingest/publisher.ts'
+import type { Budget } from './bounds/budget.ts'
 import type { Session } from './handshake.ts'
 import type { MqttOptions } from './options.ts'
 import type { StartTimer } from './timer.ts'
@@ -16,6 +17,8 @@ export interface MqttParts {
   readonly metrics: IngestMetrics
   readonly options: Omit<MqttOptions, 'enabled'>
   readonly payloadBytesMax: number
+  /** Of all connections. */
+  readonly budget: Budget
   readonly arrivals?: ArrivalListener | undefined
   readonly logger: Pick<Logger, 'info' | 'debug' | 'warn' | 'error'>
   readonly startTimer: StartTimer

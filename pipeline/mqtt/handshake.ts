@@ -2,10 +2,11 @@
 
 import { randomUUID } from 'node:crypto'
 import type { IConnackPacket, IConnectPacket } from 'mqtt-packet'
-import { type AccessControl, AccessUnavailableError, type Credential, noChannel } from '../../control-plane/client.ts'
+import { type Access, type AccessControl, AccessUnavailableError, type Credential, noChannel } from '../../control-plane/client.ts'
 import type { ErrorCode } from '../../http/errors.ts'
 import type { Version } from './packets.ts'
 import { reasons, returnCodes } from './reasons.ts'
+import { topicFault } from './topic.ts'
 
 /** An accepted connection. Nothing of it stays after its end: there are no persistent sessions. */
 export interface Session {
@@ -22,8 +23,12 @@ export interface Session {
   readonly will: IConnectPacket['will'] | undefined
   /** Whether the client asked for a session that survives the connection. */
   readonly wantsToStay: boolean
-  /** The thing of the key; undefined until an answer of the access control says it. */
-  thing: string | undefined
+  /** The thing of the key. */
+  thing: string
+  /** The owner of the thing, if they registered themselves and have bounds. */
+  boundedOwner: string | undefined
+  /** When the key ends because another has replaced it: milliseconds since 1970. */
+  endsMs: number | undefined
 }
 
 export interface Refusal {
@@ -67,6 +72,15 @@ export async function authenticate(
     const sentence = 'the will has QoS 2: use QoS 0 or 1'
     return { reasonCode: reasons.qosNotSupported, returnCode: returnCodes.notAuthorized, code: 'malformed_request', sentence }
   }
+  if (version === 5 && will?.retain === true) {
+    const sentence = 'the will is to be retained, which is not supported: clear its retain flag'
+    return { reasonCode: reasons.retainNotSupported, returnCode: returnCodes.notAuthorized, code: 'malformed_request', sentence }
+  }
+  const fault = will === undefined ? undefined : topicFault(will.topic)
+  if (fault !== undefined) {
+    const sentence = `of the will ${fault}`
+    return { reasonCode: reasons.topicNameInvalid, returnCode: returnCodes.notAuthorized, code: 'malformed_request', sentence }
+  }
   const secret = password?.toString() ?? ''
   if (!keyPattern.test(secret)) return unknownKey
   const session: Session = {
@@ -77,9 +91,12 @@ export async function authenticate(
     isClientIdAssigned: clientId === '',
     address,
     keepAliveSeconds: keepalive,
-    will,
+    // The payload is a part of a larger buffer.
+    will: will && { ...will, payload: Buffer.from(will.payload) },
     wantsToStay: version === 5 ? (properties.sessionExpiryInterval ?? 0) > 0 : !clean,
-    thing: undefined,
+    thing: '',
+    boundedOwner: undefined,
+    endsMs: undefined,
   }
   return (await whyRefused(session, access)) ?? session
 }
@@ -95,9 +112,11 @@ export async function whyRefused(session: Session, access: AccessControl): Promi
       return { ...codes, code: 'too_many_requests', sentence }
     }
     if (!answer.allowed && answer.reason === 'unauthenticated') return unknownKey
-    if (answer.publisher === undefined || answer.publisher === null) return undefined
-    if (isOther(userName, answer.publisher)) return unknownKey
-    session.thing = answer.publisher
+    const { publisher, owner, isBounded, endsMs } = answer as Access & { readonly reason?: 'forbidden' }
+    if (publisher === undefined || publisher === null || isOther(userName, publisher)) return unknownKey
+    session.thing = publisher
+    session.boundedOwner = isBounded === true ? owner : undefined
+    session.endsMs = endsMs
     return undefined
   } catch (error) {
     if (!(error instanceof AccessUnavailableError)) throw error
@@ -107,7 +126,7 @@ export async function whyRefused(session: Session, access: AccessControl): Promi
 }
 
 /** Whether a client says that it is another thing than its key is of. */
-export function isOther(userName: string, thing: string): boolean {
+function isOther(userName: string, thing: string): boolean {
   return userName !== '' && userName !== thing
 }
 
@@ -122,6 +141,7 @@ export function connackOf(session: Session, inFlightMax: number, packetBytesMax:
     ...(wantsToStay ? { sessionExpiryInterval: 0 } : {}),
     receiveMaximum: inFlightMax,
     maximumQoS: 1,
+    retainAvailable: false,
     maximumPacketSize: packetBytesMax,
     ...(isClientIdAssigned ? { assignedClientIdentifier: clientId } : {}),
     topicAliasMaximum: topicAliasMax,

@@ -2,21 +2,24 @@
 
 import { createServer, type Server, type Socket } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
+import { pause } from '../../config/aborting.ts'
 import { listenFailure, reachableAddress } from '../../http/listen.ts'
 import type { ServerTls } from '../../http/server.ts'
 import { openReceiptClock } from '../ingest/receipt-clock.ts'
+import { openBudget } from './bounds/budget.ts'
+import { openHalfOpen } from './bounds/half-open.ts'
+import { openMembers } from './bounds/members.ts'
 import { type Connection, type Connections, serveConnection } from './connection.ts'
 import type { MqttParts } from './dependencies.ts'
 import { type Link, openLink } from './link.ts'
 import type { MqttMetrics } from './metrics.ts'
-import { reasons } from './reasons.ts'
 import { type StartTimer, startTimer as startProcessTimer } from './timer.ts'
 
-export interface MqttListenerParts extends Omit<MqttParts, 'say' | 'startTimer' | 'receiptUs'> {
+export interface MqttListenerParts extends Omit<MqttParts, 'say' | 'startTimer' | 'receiptUs' | 'budget'> {
   readonly tls?: ServerTls | undefined
   readonly connectionMetrics: MqttMetrics
-  /** Connections without an accepted CONNECT; with more the oldest is closed. */
-  readonly handshakesMax?: number
+  /** Connections that have not sent a CONNECT; with more the oldest is closed. */
+  readonly halfOpenMax?: number
   /** By default those of the process. */
   readonly startTimer?: StartTimer
 }
@@ -35,27 +38,30 @@ const probeMs = 60_000
 
 /** @throws ListenError */
 export async function openMqttListener(parts: MqttListenerParts): Promise<MqttListener> {
-  const { options, access, logger, tls, connectionMetrics, handshakesMax = 1_000, startTimer = startProcessTimer } = parts
-  const shared: MqttParts = { ...parts, startTimer, receiptUs: openReceiptClock(), say: openSay(logger) }
+  const { options, access, logger, tls, connectionMetrics, halfOpenMax = 1_000, startTimer = startProcessTimer } = parts
+  const shared: MqttParts = {
+    ...parts,
+    startTimer,
+    receiptUs: openReceiptClock(),
+    budget: openBudget(options.inFlightBytesMax),
+    say: openSay(logger),
+  }
   const handshakes = new Set<Link>()
-  const members = openMembers(options.thingConnectionsMax)
+  const halfOpen = openHalfOpen(halfOpenMax)
+  const members = openMembers(options)
+  const rechecks = openRechecks(logger)
   const sockets = new Set<Socket>()
   const serving = new Set<Promise<void>>()
 
   async function serve(socket: Socket): Promise<void> {
     const link = openLink(socket, startTimer)
     handshakes.add(link)
-    if (handshakes.size > handshakesMax) {
-      const [oldest] = handshakes
-      handshakes.delete(oldest!)
-      oldest!.end()
-    }
     const join: Connections['join'] = connection => {
       handshakes.delete(link)
       return members.join(connection)
     }
     try {
-      await serveConnection(link, shared, { join, leave: connection => members.leave(connection) })
+      await serveConnection(link, shared, { greeted: () => halfOpen.remove(socket), join, leave: members.leave })
     } catch (error) {
       logger.error({ err: error }, 'a connection of MQTT failed')
       socket.destroy()
@@ -66,12 +72,13 @@ export async function openMqttListener(parts: MqttListenerParts): Promise<MqttLi
   }
 
   function onSocket(socket: Socket): void {
+    // What arrived before the client ended its side is handled, and acknowledged.
+    socket.allowHalfOpen = true
     const served = serve(socket).finally(() => serving.delete(served))
     serving.add(served)
   }
 
-  // Half open, because packets that arrived before the end of the client's side are handled, and acknowledged.
-  const socketOptions = { allowHalfOpen: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: probeMs }
+  const socketOptions = { noDelay: true, keepAlive: true, keepAliveInitialDelay: probeMs }
   const server: Server =
     tls === undefined
       ? createServer(socketOptions, onSocket)
@@ -79,6 +86,10 @@ export async function openMqttListener(parts: MqttListenerParts): Promise<MqttLi
   server.maxConnections = options.connectionsMax
   // Of TLS the connection below it, which is there before its handshake.
   server.on('connection', (socket: Socket) => {
+    if (!halfOpen.add(socket)) {
+      socket.destroy()
+      return
+    }
     sockets.add(socket)
     connectionMetrics.opened()
     socket.once('close', () => {
@@ -90,9 +101,11 @@ export async function openMqttListener(parts: MqttListenerParts): Promise<MqttLi
   await listen(server, options)
   server.on('error', error => logger.error({ err: error }, 'cannot accept a connection of MQTT'))
   const stopListening = access.onChange(change => {
+    // Changes were missed, of any thing.
+    if (change.kind === 'unheard') rechecks.add(members.all())
     if (change.kind !== 'thing') return
     for (const connection of members.ofThing(change.thing)) {
-      connection.recheck().catch((error: unknown) => logger.error({ err: error }, 'cannot check the key of a connection'))
+      connection.recheck(true).catch((error: unknown) => logger.error({ err: error }, 'cannot check the key of a connection'))
     }
   })
 
@@ -100,8 +113,10 @@ export async function openMqttListener(parts: MqttListenerParts): Promise<MqttLi
     url: `${tls === undefined ? 'mqtt' : 'mqtts'}://${reachableAddress(server, options)}`,
     async close(drainMsMax) {
       stopListening()
+      rechecks.stop()
       const closed = new Promise<void>(resolve => server.close(() => resolve()))
       const deadline = setTimeout(() => sockets.forEach(socket => socket.destroy()), drainMsMax)
+      halfOpen.close()
       for (const link of handshakes) link.end()
       await Promise.all([...members.all()].map(connection => connection.drain()))
       await closed
@@ -123,31 +138,38 @@ function listen(server: Server, { host, port }: MqttParts['options']): Promise<v
   })
 }
 
-/** The connections by key and client id. */
-function openMembers(thingConnectionsMax: number) {
-  const byKey = new Map<string, Map<string, Connection>>()
-  const all = function* (): Generator<Connection> {
-    for (const sameKey of byKey.values()) yield* sameKey.values()
+/** Asked at the same time, so that devices that publish are answered too. */
+const recheckedAtOnce = 20
+const recheckAgainMs = 1_000
+
+/** Checks the keys of many connections in turn, and those again that could not be checked. */
+function openRechecks(logger: MqttParts['logger']) {
+  const stopping = new AbortController()
+  const waiting = new Set<Connection>()
+  let isWorking = false
+
+  async function work(): Promise<void> {
+    if (isWorking) return
+    isWorking = true
+    while (waiting.size > 0 && !stopping.signal.aborted) {
+      const some = [...waiting].slice(0, recheckedAtOnce)
+      for (const connection of some) waiting.delete(connection)
+      const unknown = (await Promise.all(some.map(async one => ((await one.recheck(false)) ? [] : [one])))).flat()
+      for (const connection of unknown) waiting.add(connection)
+      if (unknown.length > 0) await pause(recheckAgainMs, stopping.signal)
+    }
+    isWorking = false
   }
+
   return {
-    all,
-    ofThing: (thing: string): Connection[] => [...all()].filter(({ session }) => session.thing === thing),
-    join(connection: Connection): boolean {
-      const { credential, clientId } = connection.session
-      const sameKey = byKey.get(credential.secret) ?? new Map<string, Connection>()
-      const older = sameKey.get(clientId)
-      if (older === undefined && sameKey.size >= thingConnectionsMax) return false
-      byKey.set(credential.secret, sameKey.set(clientId, connection))
-      older?.end(reasons.sessionTakenOver, 'another connection has the same key and client id')
-      return true
+    add(connections: Iterable<Connection>): void {
+      for (const connection of connections) waiting.add(connection)
+      work().catch((error: unknown) => {
+        isWorking = false
+        logger.error({ err: error }, 'cannot check the keys of connections')
+      })
     },
-    leave(connection: Connection): void {
-      const { credential, clientId } = connection.session
-      const sameKey = byKey.get(credential.secret)
-      if (sameKey?.get(clientId) !== connection) return
-      sameKey.delete(clientId)
-      if (sameKey.size === 0) byKey.delete(credential.secret)
-    },
+    stop: () => stopping.abort(),
   }
 }
 

@@ -34,6 +34,12 @@ export const mqttOptions = (enabled: boolean) =>
       maximum: 1_000_000,
       description: 'Of these with the key of one thing; further ones are refused.',
     }),
+    ownerConnectionsMax: Type.Integer({
+      default: 1_000,
+      minimum: 1,
+      maximum: 1_000_000,
+      description: 'Of these with keys of all things of one user who registered themselves; further ones are refused.',
+    }),
     connectTimeoutMs: Type.Integer({
       default: 10_000,
       minimum: 100,
@@ -45,6 +51,12 @@ export const mqttOptions = (enabled: boolean) =>
       minimum: 1,
       maximum: 65_535,
       description: 'Messages of one connection that may wait for the log at once: the Receive Maximum.',
+    }),
+    inFlightBytesMax: Type.Integer({
+      default: 16 * 1024 * 1024,
+      minimum: 1024 * 1024,
+      maximum: 1024 * 1024 * 1024,
+      description: 'Bytes of the messages of all connections that may wait for the log at once; with more, clients wait.',
     }),
   })
 

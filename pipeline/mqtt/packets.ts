@@ -2,31 +2,22 @@
 // that is too large is refused before it arrives, and the next one is not read before this one was handled.
 
 import { generate, type IConnectPacket, type Packet, type Parser, parser } from 'mqtt-packet'
-import { reasons } from './reasons.ts'
+import { PacketError, reasons } from './reasons.ts'
+import { checkWellFormed, kinds, packetHeadBytesMax } from './well-formed.ts'
 
 export type Version = 4 | 5
 
-/** The client broke the protocol: the connection ends. */
-export class PacketError extends Error {
-  override readonly name = 'PacketError'
-  readonly reasonCode: number
-
-  /** @param reasonCode of the DISCONNECT for a client of MQTT 5 (MQTT 5 §4.13) */
-  constructor(reasonCode: number, message: string) {
-    super(message)
-    this.reasonCode = reasonCode
-  }
-}
-
 /** One byte for the kind and at most four for the length (MQTT 5 §2.1). */
 const headBytesMax = 5
+/** Segments that are kept as they arrived. */
+const chunksMax = 32
 
 export interface Frames {
   push(chunk: Buffer): void
   /**
    * The bytes of the next packet; undefined until all of them are there.
    *
-   * @throws PacketError if its length is malformed or above `bytesMax`
+   * @throws PacketError if its length is malformed, above `bytesMax`, or above `packetHeadBytesMax` of a packet that carries no message
    */
   next(bytesMax: number): Buffer | undefined
 }
@@ -46,13 +37,17 @@ export function openFrames(): Frames {
     push(chunk) {
       chunks.push(chunk)
       length += chunk.length
+      // A Buffer costs more than the few bytes that a segment may have: the newest are joined, each byte as often as its number has binary digits.
+      while (chunks.length > chunksMax && chunks.at(-1)!.length >= chunks.at(-2)!.length) chunks.push(Buffer.concat(chunks.splice(-2)))
     },
     next(bytesMax) {
       if (length < 2) return undefined
-      const size = sizeOf(first(headBytesMax))
+      const head = first(headBytesMax)
+      const size = sizeOf(head)
       if (size === undefined) return undefined
-      if (size > bytesMax) {
-        throw new PacketError(reasons.packetTooLarge, `a packet has ${size} bytes: at most ${bytesMax} are allowed`)
+      const max = head[0]! >> 4 === kinds.publish ? bytesMax : Math.min(bytesMax, packetHeadBytesMax)
+      if (size > max) {
+        throw new PacketError(reasons.packetTooLarge, `a packet has ${size} bytes: at most ${max} are allowed`)
       }
       if (length < size) return undefined
       const bytes = first(size)
@@ -76,15 +71,14 @@ function sizeOf(head: Buffer): number | undefined {
   throw new PacketError(reasons.malformedPacket, 'the length of a packet has more than four bytes')
 }
 
-const connect = 1
-
 /**
  * The first packet of a connection.
  *
  * @throws PacketError if it is malformed, of another version of MQTT, or another packet
  */
 export function decodeConnect(frame: Buffer): IConnectPacket & { readonly protocolVersion: Version } {
-  if (frame[0]! >> 4 !== connect) throw new PacketError(reasons.protocolError, 'the first packet is not a CONNECT')
+  if (frame[0]! >> 4 !== kinds.connect) throw new PacketError(reasons.protocolError, 'the first packet is not a CONNECT')
+  checkWellFormed(frame, undefined)
   const packet = decodeFirst(frame) as IConnectPacket
   const { protocolVersion } = packet
   if (protocolVersion !== 4 && protocolVersion !== 5) throw unsupportedVersion()
@@ -112,7 +106,8 @@ const decoders = { 4: openDecoder({ protocolVersion: 4 }), 5: openDecoder({ prot
  * @throws PacketError if it is malformed, or another CONNECT (MQTT 5 §3.1)
  */
 export function decode(frame: Buffer, version: Version): Packet {
-  if (frame[0]! >> 4 === connect) throw new PacketError(reasons.protocolError, 'a second CONNECT on one connection')
+  if (frame[0]! >> 4 === kinds.connect) throw new PacketError(reasons.protocolError, 'a second CONNECT on one connection')
+  checkWellFormed(frame, version)
   return decoders[version](frame)
 }
 

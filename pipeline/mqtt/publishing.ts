@@ -3,25 +3,29 @@
 // Appends overlap, up to `mqtt.in_flight_max`. While the log or the control plane is away, or the queue of the log is full, nothing more is read, and
 // what was read is retried in order: MQTT 3.1.1 cannot tell a client to retry.
 
-import { setTimeout as wait } from 'node:timers/promises'
 import type { IPublishPacket } from 'mqtt-packet'
+import { pause } from '../../config/aborting.ts'
 import { limitedError } from '../../control-plane/client.ts'
 import { errors, HttpError } from '../../http/errors.ts'
 import { mediaTypeOf, mediaTypeOfPayload, mediaTypes } from '../ingest/content-type.ts'
 import { publishFailure } from '../ingest/failure.ts'
 import type { Publication } from '../ingest/publisher.ts'
+import { LogUnavailableError } from '../log.ts'
+import type { Pace } from './bounds/pace.ts'
 import type { MqttParts } from './dependencies.ts'
-import { isOther, type Session, topicAliasMax } from './handshake.ts'
+import { type Session, topicAliasMax } from './handshake.ts'
 import type { Link } from './link.ts'
-import { checkId, PacketError } from './packets.ts'
-import { reasonOf, reasons } from './reasons.ts'
-import { parseTopic } from './topic.ts'
+import { checkId } from './packets.ts'
+import { PacketError, reasonOf, reasons } from './reasons.ts'
+import { parseTopic, topicFault } from './topic.ts'
 
 /** A message as it was received. */
 export interface Received {
   readonly topic: string
   readonly contentType: string | undefined
   readonly payload: Buffer
+  /** Whether it may be stored twice rather than not at all. */
+  readonly isRetried: boolean
   /** Microseconds since 1970. */
   readonly createdUs: number
 }
@@ -43,6 +47,8 @@ interface PublishingParts {
   readonly session: Session
   readonly link: Link
   readonly parts: MqttParts
+  /** Of refused messages. */
+  readonly refusals: Pace
   /** Ends the connection. */
   readonly end: (reasonCode: number, sentence: string) => void
 }
@@ -50,8 +56,8 @@ interface PublishingParts {
 const retryMsMin = 50
 const retryMsMax = 1_000
 
-export function openPublishing({ session, link, parts, end }: PublishingParts): Publishing {
-  const { access, publisher, metrics, arrivals, receiptUs, payloadBytesMax, say, logger, options } = parts
+export function openPublishing({ session, link, parts, refusals, end }: PublishingParts): Publishing {
+  const { access, publisher, metrics, arrivals, receiptUs, payloadBytesMax, budget, say, logger, options } = parts
   const aliases = new Map<number, string>()
   /** Messages without an answer, and those of them that wait until the log and the control plane are there. */
   let inFlight = 0
@@ -81,16 +87,11 @@ export function openPublishing({ session, link, parts, end }: PublishingParts): 
   /** @throws HttpError, SubtopicError, AccessUnavailableError */
   async function checked({ topic, contentType: said, payload, createdUs }: Received): Promise<Publication> {
     const { channel, subtopic } = parseTopic(topic)
-    const { credential, address, userName } = session
+    const { credential, address } = session
     const answer = await access.authorize({ credential, channel, action: 'publish', address })
     if (!answer.allowed && answer.reason === 'limited') throw limitedError(answer)
     if (!answer.allowed && answer.reason === 'unauthenticated')
       throw new HttpError('unauthenticated', 'the key of the thing is no longer valid')
-    const thing = answer.publisher ?? undefined
-    if (thing !== undefined) {
-      if (isOther(userName, thing)) throw new HttpError('unauthenticated', 'the user name is not the id of the thing that the key is of')
-      session.thing = thing
-    }
     if (payload.length === 0) throw new HttpError('malformed_request', 'the payload is empty: send a SenML pack or a JSON document')
     if (payload.length > payloadBytesMax) {
       throw new HttpError('too_large', `the payload is larger than ${payloadBytesMax} bytes: split it into several messages`)
@@ -121,13 +122,17 @@ export function openPublishing({ session, link, parts, end }: PublishingParts): 
     }
   }
 
-  /** @returns like `attempt`; the code is `unavailable` only after the connection was closed */
+  function isToRetry(refusal: HttpError | undefined, { isRetried }: Received): boolean {
+    if (refusal?.code !== 'unavailable' || link.closed.aborted) return false
+    return isRetried || !(refusal.cause instanceof LogUnavailableError && refusal.cause.mayBeStored)
+  }
+
+  /** @returns like `attempt`; the code is `unavailable` only after the connection was closed, or if a message of QoS 0 may be stored */
   async function untilAnswered(received: Received): Promise<HttpError | undefined> {
     for (let waitMs = retryMsMin; ; waitMs = Math.min(2 * waitMs, retryMsMax)) {
       const refusal = await attempt(async () => publisher.publish(await checked(received)))
-      if (refusal?.code !== 'unavailable' || link.closed.aborted) return refusal
-      // Rejects when the connection is closed, which the loop checks.
-      await wait(waitMs, undefined, { signal: link.closed }).catch(() => undefined)
+      if (!isToRetry(refusal, received)) return refusal
+      await pause(waitMs, link.closed)
     }
   }
 
@@ -145,21 +150,27 @@ export function openPublishing({ session, link, parts, end }: PublishingParts): 
   /** Appends a message whose rights are known, so that it stands in the log in the order of arrival. */
   async function append(publication: Publication, received: Received): Promise<HttpError | undefined> {
     const refusal = await attempt(() => publisher.publish(publication))
-    return refusal?.code === 'unavailable' ? hold(received) : refusal
+    return isToRetry(refusal, received) ? hold(received) : refusal
   }
 
   function note(refusal: HttpError, topic: string): void {
     metrics.refused(refusal.code)
-    const { thing } = session
     const sentence = refusal.detail ?? errors[refusal.code].title
-    if (thing !== undefined) arrivals?.refused(thing, /channels\/([^/]*)/.exec(topic)?.[1] ?? '', refusal.code, sentence)
+    arrivals?.refused(session.thing, /channels\/([^/]*)/.exec(topic)?.[1] ?? '', refusal.code, sentence)
     // Some clients send the key after a question mark.
     say(session, `message refused: ${sentence}`, { topic: topic.split('?', 1)[0]!.slice(0, 200), code: refusal.code })
   }
 
-  async function answer({ qos, messageId }: IPublishPacket, topic: string, outcome: Promise<HttpError | undefined>): Promise<void> {
+  async function answer(
+    { qos, messageId, payload }: IPublishPacket,
+    topic: string,
+    outcome: Promise<HttpError | undefined>,
+  ): Promise<void> {
     const refusal = await outcome
-    if (refusal !== undefined) note(refusal, topic)
+    if (refusal !== undefined) {
+      note(refusal, topic)
+      refusals.spend()
+    }
     const sentence = refusal === undefined ? '' : (refusal.detail ?? errors[refusal.code].title)
     if (refusal?.code === 'unauthenticated' || (refusal !== undefined && session.version === 4)) end(reasonOf(refusal), sentence)
     else if (qos === 1) {
@@ -173,10 +184,13 @@ export function openPublishing({ session, link, parts, end }: PublishingParts): 
       toAcknowledge--
     }
     inFlight--
+    budget.free(payload.length)
     free()
   }
 
   function topicOf({ topic, properties }: IPublishPacket): string {
+    const fault = topicFault(topic)
+    if (fault !== undefined) throw new PacketError(reasons.topicNameInvalid, fault)
     const alias: unknown = properties?.topicAlias
     if (alias === undefined) {
       if (topic === '') throw new PacketError(reasons.protocolError, 'a PUBLISH has neither a topic nor a topic alias')
@@ -201,6 +215,10 @@ export function openPublishing({ session, link, parts, end }: PublishingParts): 
         throw new PacketError(reasons.protocolError, 'a PUBLISH has several content types')
       }
       const topic = topicOf(packet)
+      if (session.version === 5 && packet.retain) {
+        const sentence = 'a message is to be retained, which is not supported: clear its retain flag'
+        throw new PacketError(reasons.retainNotSupported, sentence)
+      }
       // A client of MQTT 3.1.1 knows no bound, and waits instead.
       if (qos === 1 && session.version === 5 && toAcknowledge >= options.inFlightMax) {
         const sentence = `more than ${options.inFlightMax} messages are not acknowledged, the Receive Maximum: wait for acknowledgements`
@@ -208,14 +226,15 @@ export function openPublishing({ session, link, parts, end }: PublishingParts): 
       }
       if (qos === 1) toAcknowledge++
       await capacity()
+      await budget.take(payload.length, link.closed)
       inFlight++
-      const received = { topic, contentType, payload: payload as Buffer, createdUs: receiptUs() }
+      const received = { topic, contentType, payload: payload as Buffer, isRetried: qos === 1, createdUs: receiptUs() }
       let publication: Publication | undefined
       const refusal = await attempt(async () => {
         publication = await checked(received)
       })
       const outcome =
-        refusal === undefined ? append(publication!, received) : refusal.code === 'unavailable' ? hold(received) : Promise.resolve(refusal)
+        refusal === undefined ? append(publication!, received) : isToRetry(refusal, received) ? hold(received) : Promise.resolve(refusal)
       acknowledged = acknowledged
         .then(() => answer(packet, topic, outcome))
         .catch((error: unknown) => {
@@ -226,7 +245,7 @@ export function openPublishing({ session, link, parts, end }: PublishingParts): 
     async takeWill({ topic, payload, properties }) {
       const contentType: unknown = properties?.contentType
       const said = typeof contentType === 'string' ? contentType : undefined
-      const received = { topic, contentType: said, payload: Buffer.from(payload), createdUs: receiptUs() }
+      const received = { topic, contentType: said, payload: payload as Buffer, isRetried: false, createdUs: receiptUs() }
       const refusal = await attempt(async () => publisher.publish(await checked(received)))
       if (refusal !== undefined) note(refusal, topic)
     },

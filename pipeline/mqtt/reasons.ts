@@ -1,10 +1,9 @@
-// Reason codes of MQTT 5 (§2.4) and return codes of MQTT 3.1.1 (§3.2.2.3), and which refusal of a publish gets which.
+// Why a connection ends: reason codes of MQTT 5 (§2.4) and return codes of MQTT 3.1.1 (§3.2.2.3), and which refusal of a publish gets which.
 
 import type { ErrorCode, HttpError } from '../../http/errors.ts'
 
 export const reasons = {
   success: 0x00,
-  disconnectWithWill: 0x04,
   noSubscriptionExisted: 0x11,
   unspecified: 0x80,
   malformedPacket: 0x81,
@@ -26,6 +25,7 @@ export const reasons = {
   packetTooLarge: 0x95,
   quotaExceeded: 0x97,
   payloadFormatInvalid: 0x99,
+  retainNotSupported: 0x9a,
   qosNotSupported: 0x9b,
   connectionRateExceeded: 0x9f,
 } as const
@@ -39,6 +39,18 @@ export const returnCodes = {
   badUserNameOrPassword: 4,
   notAuthorized: 5,
 } as const
+
+/** The client broke the protocol: the connection ends. */
+export class PacketError extends Error {
+  override readonly name = 'PacketError'
+  readonly reasonCode: number
+
+  /** @param reasonCode of the DISCONNECT for a client of MQTT 5 (MQTT 5 §4.13) */
+  constructor(reasonCode: number, message: string) {
+    super(message)
+    this.reasonCode = reasonCode
+  }
+}
 
 const reasonByCode: Partial<Record<ErrorCode, number>> = {
   unauthenticated: reasons.notAuthorized,

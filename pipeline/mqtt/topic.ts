@@ -21,3 +21,13 @@ export function parseTopic(topic: string): { channel: string; subtopic: string }
   }
   return { channel: parseChannel(channel) ?? noChannel, subtopic: subtopicOf(subtopic) }
 }
+
+/** A topic is kept as an alias, or with a will, for as long as a connection. */
+const topicBytesMax = 2_048
+
+/** @returns why no message can have the topic (MQTT 5 §4.7), whichever channel it names */
+export function topicFault(topic: string): string | undefined {
+  if (Buffer.byteLength(topic) > topicBytesMax) return `the topic is longer than ${topicBytesMax} bytes: use a shorter subtopic`
+  if (/[+#]/.test(topic)) return 'the topic has a wildcard, + or #: publish to one channel'
+  return undefined
+}

@@ -21,6 +21,7 @@ export const thing: string = randomUUID()
 export const key: string = randomUUID()
 /** The key of a thing that is connected to no channel. */
 export const looseKey: string = randomUUID()
+export const looseThing: string = randomUUID()
 
 /** An unknown key that was used too often. */
 export const limitedKey: string = randomUUID()
@@ -40,9 +41,9 @@ export function openKeys(): AccessControl & { requests: AccessRequest[]; fail?: 
       if (credential.secret === limitedKey) return { allowed: false, reason: 'limited', leftMs: 41_001 }
       if (credential.scheme !== 'Thing' || ![key, looseKey].includes(credential.secret))
         return { allowed: false, reason: 'unauthenticated' }
-      if (credential.secret !== key || asked !== channel)
-        return { allowed: false, reason: 'forbidden', ...(credential.secret === key ? { publisher: thing } : {}) }
-      return { allowed: true, publisher: thing, owner: 'user', isBounded: this.isBounded }
+      const whose = { publisher: credential.secret === key ? thing : looseThing, owner: 'user', isBounded: this.isBounded }
+      if (credential.secret !== key || asked !== channel) return { allowed: false, reason: 'forbidden', ...whose }
+      return { allowed: true, ...whose }
     },
     onChange: () => () => undefined,
   }

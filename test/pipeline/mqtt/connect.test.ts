@@ -5,6 +5,7 @@ import { connect as connectSocket } from 'node:net'
 import { generate, type IConnackPacket, type IConnectPacket } from 'mqtt-packet'
 import { expect, test } from 'vitest'
 import { AccessUnavailableError } from '../../../control-plane/client.ts'
+import { fixture } from '../ingest/device.ts'
 import { channel, key, limitedKey, looseKey, thing } from '../ingest/site.ts'
 import { connectPacket, openClient } from './client.ts'
 import { openSite, pack, payloadBytesMax } from './site.ts'
@@ -19,6 +20,7 @@ test('a client of MQTT 5 gets what the server accepts', async () => {
     sessionExpiryInterval: 0,
     receiveMaximum: 4,
     maximumQoS: 1,
+    retainAvailable: false,
     maximumPacketSize: payloadBytesMax + 16_384,
     assignedClientIdentifier: expect.stringMatching(/^[\w-]{36}$/),
     topicAliasMaximum: 16,
@@ -53,7 +55,7 @@ test('the key of a thing without connections is accepted', async () => {
 const wrong = { reasonCode: 0x86, returnCode: 4 }
 type Refusal = [what: string, codes: { reasonCode: number; returnCode: number }, own: Partial<IConnectPacket>]
 const refusals: Refusal[] = [
-  ['no password', wrong, { password: undefined as never }],
+  ['no password', wrong, { password: undefined as never, username: '' }],
   ['an unknown key', wrong, { password: Buffer.from(randomUUID()) }],
   ['a key with a space', wrong, { password: Buffer.from(`${key} `) }],
   ['the id of another thing', wrong, { username: randomUUID() }],
@@ -124,23 +126,44 @@ test('a client that does not send its CONNECT in time is closed', async () => {
   expect(await client.rest()).toEqual([])
 })
 
-test('beyond the limit of connections without a CONNECT the oldest is closed, and those that were accepted do not count', async () => {
-  const site = await openSite({ handshakesMax: 2 })
-  const accepted = await site.connect()
-  const oldest = await openClient(site.port)
-  await openClient(site.port)
-  await openClient(site.port)
-  expect(await oldest.rest()).toEqual([])
-  accepted.send({ cmd: 'pingreq' })
-  expect(await accepted.next()).toMatchObject({ cmd: 'pingresp' })
+test('beyond the limit of connections without a CONNECT the oldest is closed, and those whose key is being checked do not count', async () => {
+  const site = await openSite({ halfOpenMax: 1 })
+  const answer = site.keys.authorize.bind(site.keys)
+  const asked = Promise.withResolvers<void>()
+  const held = Promise.withResolvers<void>()
+  site.keys.authorize = async request => {
+    asked.resolve()
+    await held.promise
+    return answer(request)
+  }
+  const early = await site.open()
+  await asked.promise
+  // The network of the tests may have one of one.
+  const [first, second] = [await openClient(site.port), await openClient(site.port)]
+  expect(await second.rest()).toEqual([])
+  held.resolve()
+  expect(await early.next()).toMatchObject({ cmd: 'connack', reasonCode: 0 })
+  expect(first.socket.destroyed).toBe(false)
+})
+
+test('connections within their TLS handshake count', async () => {
+  const site = await openSite({ halfOpenMax: 5, tls: { cert: fixture('server'), key: fixture('server-key') }, ca: fixture('ca') })
+  const silent = await openClient(site.port)
+  expect(await (await openClient(site.port)).rest()).toEqual([])
+  silent.socket.destroy()
+  await silent.rest()
+  await expect.poll(() => site.registry.metrics()).toContain('open_connections{component_id="mqtt",component_kind="source"} 0')
+  await site.connect()
 })
 
 test('what clients do wrong is logged in a few lines a second, and otherwise at debug', async () => {
   const site = await openSite()
-  const client = await site.connect()
-  for (let messageId = 1; messageId <= 40; messageId++) {
-    client.send({ cmd: 'publish', qos: 1, dup: false, retain: false, messageId, topic: 'elsewhere', payload: pack })
-    await client.next()
+  for (const clientId of ['a', 'b', 'c', 'd']) {
+    const client = await site.connect(5, { clientId })
+    for (let messageId = 1; messageId <= 10; messageId++) {
+      client.send({ cmd: 'publish', qos: 1, dup: false, retain: false, messageId, topic: 'elsewhere', payload: pack })
+      await client.next()
+    }
   }
   expect(site.said.length + site.whispered.length).toBe(40)
   expect(site.said.length).toBeGreaterThanOrEqual(10)
@@ -176,6 +199,14 @@ test('the same client id of the same thing takes over', async () => {
   expect(await third.next()).toMatchObject({ cmd: 'pingresp' })
 })
 
+test('the same client id of the same thing takes over with another key of it', async () => {
+  const site = await openSite()
+  site.keys.authorize = async () => ({ allowed: false, reason: 'forbidden', publisher: thing, owner: 'user' })
+  const first = await site.connect(5)
+  await site.connect(5, { password: Buffer.from(randomUUID()) })
+  expect(await first.rest()).toMatchObject([{ cmd: 'disconnect', reasonCode: 0x8e }])
+})
+
 test('the same client id of another thing does not', async () => {
   const site = await openSite()
   const clients = [await site.connect(5), await site.connect(5, { password: Buffer.from(looseKey) })]
@@ -191,6 +222,22 @@ test('a thing has a bounded number of connections, and those of others do not co
   expect(await (await site.open(5, { clientId: 'b' })).rest()).toMatchObject([{ reasonCode: 0x97 }])
   expect(await (await site.open(4, { clientId: 'b' })).rest()).toMatchObject([{ returnCode: 3 }])
   await site.connect(5, { clientId: 'b', password: Buffer.from(looseKey) })
+})
+
+test('the things of an owner with bounds have a bounded number of connections together', async () => {
+  const site = await openSite({ ownerConnectionsMax: 2 })
+  site.keys.isBounded = true
+  const first = await site.connect(5, { clientId: 'a' })
+  await site.connect(5, { password: Buffer.from(looseKey) })
+  // Taking over needs no place.
+  await site.connect(5, { clientId: 'a' })
+  expect(await first.rest()).toMatchObject([{ reasonCode: 0x8e }])
+  const refused = await site.open(5, { clientId: 'b' })
+  expect(await refused.rest()).toMatchObject([
+    { reasonCode: 0x97, properties: { reasonString: expect.stringContaining('lift the bounds') } },
+  ])
+  site.keys.isBounded = false
+  await site.connect(5, { clientId: 'b' })
 })
 
 test('connections beyond the limit of the process are closed, and counted ones are those that are open', async () => {
@@ -217,6 +264,37 @@ test('a changed thing whose key is no longer valid loses its connection, and oth
   expect(await client.rest()).toMatchObject([{ cmd: 'disconnect', reasonCode: 0x87 }])
   other.send({ cmd: 'pingreq' })
   expect(await other.next()).toMatchObject({ cmd: 'pingresp' })
+})
+
+test('after missed changes every connection is checked, and again while keys cannot be', async () => {
+  const site = await openSite()
+  const [client, other] = [await site.connect(5), await site.connect(5, { password: Buffer.from(looseKey) })]
+  site.keys.fail = new AccessUnavailableError('away')
+  const before = site.keys.requests.length
+  site.change({ kind: 'unheard' })
+  await expect.poll(() => site.keys.requests.length).toBe(before + 2)
+  client.send({ cmd: 'pingreq' })
+  expect(await client.next()).toMatchObject({ cmd: 'pingresp' })
+  delete site.keys.fail
+  const answer = site.keys.authorize.bind(site.keys)
+  site.keys.authorize = async request =>
+    request.credential.secret === key ? { allowed: false, reason: 'unauthenticated' } : answer(request)
+  expect(await client.rest()).toMatchObject([{ cmd: 'disconnect', reasonCode: 0x87 }])
+  other.send({ cmd: 'pingreq' })
+  expect(await other.next()).toMatchObject({ cmd: 'pingresp' })
+})
+
+test('a key that was replaced ends the connection when its time is over', async () => {
+  const site = await openSite()
+  const client = await site.connect(5)
+  const endsMs = Date.now() + 60_000
+  site.keys.authorize = async () => ({ allowed: false, reason: 'forbidden', publisher: thing, owner: 'user', endsMs })
+  site.change({ kind: 'thing', thing })
+  await expect.poll(() => site.timers.length).toBe(2)
+  expect(site.timers[1]!.waitMs).toBeGreaterThan(50_000)
+  site.keys.authorize = async () => ({ allowed: false, reason: 'unauthenticated' })
+  site.timers[1]!.fire()
+  expect(await client.rest()).toMatchObject([{ cmd: 'disconnect', reasonCode: 0x87 }])
 })
 
 test.each([

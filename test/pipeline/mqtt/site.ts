@@ -39,7 +39,7 @@ export interface MqttSite {
   /** What was logged at debug. */
   readonly whispered: string[]
   change(change: AccessChange): void
-  /** With the key of the connected thing. */
+  /** With the key of the connected thing, and its id unless there is another password. */
   open(version?: Version, own?: Partial<IConnectPacket>): Promise<Client>
   /** An accepted connection. */
   connect(version?: Version, own?: Partial<IConnectPacket>): Promise<Client & { readonly connack: IConnackPacket }>
@@ -48,7 +48,7 @@ export interface MqttSite {
 
 export interface SiteOptions extends Partial<Omit<MqttOptions, 'host' | 'port'>> {
   readonly thingMessagesPerMinute?: number
-  readonly handshakesMax?: number
+  readonly halfOpenMax?: number
   readonly tls?: ServerTls
   /** Of the certificate of `tls`, for the clients. */
   readonly ca?: string
@@ -59,7 +59,7 @@ export interface SiteOptions extends Partial<Omit<MqttOptions, 'host' | 'port'>>
 export async function openSite({
   append,
   thingMessagesPerMinute = 0,
-  handshakesMax = 1_000,
+  halfOpenMax = 1_000,
   tls,
   ca,
   ...own
@@ -78,7 +78,15 @@ export async function openSite({
     listeners.add(listener)
     return () => listeners.delete(listener)
   }
-  const options = { connectionsMax: 100, thingConnectionsMax: 10, connectTimeoutMs: 10_000, inFlightMax: 4, ...own }
+  const options = {
+    connectionsMax: 100,
+    thingConnectionsMax: 10,
+    ownerConnectionsMax: 10,
+    inFlightBytesMax: 1_000_000,
+    connectTimeoutMs: 10_000,
+    inFlightMax: 4,
+    ...own,
+  }
   const ingest = { payloadBytesMax, ...unlimited, thingMessagesPerMinute }
   const note = (fields: object, sentence: string): void => {
     said.push(sentence)
@@ -91,7 +99,7 @@ export async function openSite({
     options: { ...options, host: '127.0.0.1', port: 0 },
     payloadBytesMax,
     logger: { info: note, debug: (_fields: unknown, sentence: string) => void whispered.push(sentence), warn: note, error: note } as never,
-    handshakesMax,
+    halfOpenMax,
     tls,
     connectionMetrics: openMqttMetrics(registry),
     startTimer(waitMs, call) {
@@ -105,7 +113,7 @@ export async function openSite({
 
   async function open(version: Version = 5, own: Partial<IConnectPacket> = {}): Promise<Client> {
     const client = await openClient(port, version, ca)
-    client.send(connectPacket(version, { username: thing, password: Buffer.from(key), ...own }))
+    client.send(connectPacket(version, { username: own.password === undefined ? thing : '', password: Buffer.from(key), ...own }))
     return client
   }
 

@@ -1,0 +1,29 @@
+// How often one connection may do what costs the server something and stores nothing. Beyond that its client waits: it is not read.
+
+import { pause } from '../../../config/aborting.ts'
+
+export interface Pace {
+  spend(): void
+  /** Resolves when the next packet may be read. */
+  ready(closed: AbortSignal): Promise<void>
+}
+
+/**
+ * @param burst how often at once
+ * @param nowMs a monotonic clock
+ */
+export function openPace(perSecond: number, burst: number, nowMs: () => number = () => performance.now()): Pace {
+  let left = burst
+  let atMs = nowMs()
+  return {
+    spend() {
+      const now = nowMs()
+      left = Math.min(burst, left + ((now - atMs) * perSecond) / 1000) - 1
+      atMs = now
+    },
+    async ready(closed) {
+      const waitMs = (-left * 1000) / perSecond - (nowMs() - atMs)
+      if (waitMs > 0) await pause(waitMs, closed)
+    },
+  }
+}
