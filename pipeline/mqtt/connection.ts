@@ -1,7 +1,7 @@
 // One MQTT connection, from its CONNECT to its end.
 
 import type { Packet } from 'mqtt-packet'
-import { openPace } from './bounds/pace.ts'
+import { openRateLimit } from './bounds/rate-limit.ts'
 import type { MqttParts } from './dependencies.ts'
 import { authenticate, connackOf, type Refusal, refusedConnack, type Session, whyRefused } from './handshake.ts'
 import type { Link } from './link.ts'
@@ -62,8 +62,8 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
     say(session!, `connection closed: ${sentence}`)
     link.end(session!.version === 4 ? undefined : { cmd: 'disconnect', reasonCode, properties: { reasonString: sentence } })
   }
-  const controls = openPace(...otherPackets)
-  const refusals = openPace(...refusedMessages)
+  const controls = openRateLimit(...otherPackets)
+  const refusals = openRateLimit(...refusedMessages)
   const publishing = openPublishing({ session, link, parts, refusals, end })
   let keyEnd: Timer | undefined
   const connection: Connection = {

@@ -104,7 +104,7 @@ export async function openMqttListener(parts: MqttListenerParts): Promise<MqttLi
     // Changes were missed, of any thing.
     if (change.kind === 'unheard') rechecks.add(members.all())
     if (change.kind !== 'thing') return
-    for (const connection of members.ofThing(change.thing)) {
+    for (const connection of members.thingConnections(change.thing)) {
       connection.recheck(true).catch((error: unknown) => logger.error({ err: error }, 'cannot check the key of a connection'))
     }
   })
@@ -144,19 +144,19 @@ const recheckAgainMs = 1_000
 
 /** Checks the keys of many connections in turn, and those again that could not be checked. */
 function openRechecks(logger: MqttParts['logger']) {
-  const stopping = new AbortController()
+  const stop = new AbortController()
   const waiting = new Set<Connection>()
   let isWorking = false
 
   async function work(): Promise<void> {
     if (isWorking) return
     isWorking = true
-    while (waiting.size > 0 && !stopping.signal.aborted) {
+    while (waiting.size > 0 && !stop.signal.aborted) {
       const some = [...waiting].slice(0, recheckedAtOnce)
       for (const connection of some) waiting.delete(connection)
       const unknown = (await Promise.all(some.map(async one => ((await one.recheck(false)) ? [] : [one])))).flat()
       for (const connection of unknown) waiting.add(connection)
-      if (unknown.length > 0) await pause(recheckAgainMs, stopping.signal)
+      if (unknown.length > 0) await pause(recheckAgainMs, stop.signal)
     }
     isWorking = false
   }
@@ -169,7 +169,7 @@ function openRechecks(logger: MqttParts['logger']) {
         logger.error({ err: error }, 'cannot check the keys of connections')
       })
     },
-    stop: () => stopping.abort(),
+    stop: () => stop.abort(),
   }
 }
 

@@ -11,7 +11,7 @@ import { mediaTypeOf, mediaTypeOfPayload, mediaTypes } from '../ingest/content-t
 import { publishFailure } from '../ingest/failure.ts'
 import type { Publication } from '../ingest/publisher.ts'
 import { LogUnavailableError } from '../log.ts'
-import type { Pace } from './bounds/pace.ts'
+import type { RateLimit } from './bounds/rate-limit.ts'
 import type { MqttParts } from './dependencies.ts'
 import { type Session, topicAliasMax } from './handshake.ts'
 import type { Link } from './link.ts'
@@ -48,7 +48,7 @@ interface PublishingParts {
   readonly link: Link
   readonly parts: MqttParts
   /** Of refused messages. */
-  readonly refusals: Pace
+  readonly refusals: RateLimit
   /** Ends the connection. */
   readonly end: (reasonCode: number, sentence: string) => void
 }

@@ -103,6 +103,9 @@ export function checkWellFormed(frame: Buffer, version: 4 | 5 | undefined): void
     skip(2)
     if (level === 5) allProperties()
     text()
+    if (level === 4 && (set & flags.password) !== 0 && (set & flags.userName) === 0) {
+      throw malformed('it has a password and no user name, which may be empty')
+    }
     if ((set & flags.willQos) === flags.willQos) throw malformed('the will has QoS 3')
     if (set & flags.will) {
       if (level === 5) allProperties()
@@ -113,6 +116,7 @@ export function checkWellFormed(frame: Buffer, version: 4 | 5 | undefined): void
     if (set & flags.password) bytes()
     if (at < end) throw malformed('it is longer than its fields')
   } else if (kind === kinds.publish) {
+    if ((frame[0]! & 0x0e) === 0x08) throw malformed('a message of QoS 0 is marked as sent again')
     text()
     if (frame[0]! & 0x06) skip(2)
     if (version === 5) allProperties()

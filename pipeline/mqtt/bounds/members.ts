@@ -7,7 +7,7 @@ import { reasons } from '../reasons.ts'
 
 export interface Members {
   all(): Iterable<Connection>
-  ofThing(thing: string): Connection[]
+  thingConnections(thing: string): Connection[]
   /** Ends an older one with the same thing and client id. @returns why it is refused */
   join(connection: Connection): string | undefined
   leave(connection: Connection): void
@@ -28,18 +28,18 @@ export function openMembers({ thingConnectionsMax, ownerConnectionsMax }: Bounds
 
   function leave(connection: Connection): void {
     const { session } = connection
-    const ofSame = byThing.get(session.thing)
-    if (ofSame?.get(session.clientId) !== connection) return
-    ofSame.delete(session.clientId)
+    const sameThing = byThing.get(session.thing)
+    if (sameThing?.get(session.clientId) !== connection) return
+    sameThing.delete(session.clientId)
     count(session, -1)
-    if (ofSame.size === 0) byThing.delete(session.thing)
+    if (sameThing.size === 0) byThing.delete(session.thing)
   }
 
   return {
     *all() {
-      for (const ofSame of byThing.values()) yield* ofSame.values()
+      for (const sameThing of byThing.values()) yield* sameThing.values()
     },
-    ofThing: thing => [...(byThing.get(thing)?.values() ?? [])],
+    thingConnections: thing => [...(byThing.get(thing)?.values() ?? [])],
     join(connection) {
       const { session } = connection
       const { thing, clientId, boundedOwner } = session

@@ -21,7 +21,13 @@ describeWithPostgres('authorize', postgres => {
     const bound = { authorization: await platform.administrator(), body: { bounded: true } }
     await expectStatus(call(platform.url, 'PUT', `/users/${user}/bounded`, bound), 204)
     expect(await ask(device, 'publish')).toEqual({ allowed: true, publisher: thing, owner: user, bounded: true })
-    expect(await ask(device, 'publish', absentId)).toEqual({ allowed: false, reason: 'forbidden' })
+    expect(await ask(device, 'publish', absentId)).toEqual({
+      allowed: false,
+      reason: 'forbidden',
+      publisher: thing,
+      owner: user,
+      bounded: true,
+    })
     expect(await ask('Thing x', 'publish')).toEqual({ allowed: false, reason: 'unauthenticated' })
     expect(await ask(owner, 'publish')).toEqual({ allowed: false, reason: 'forbidden' })
     const granted = await ask(owner, 'read')

@@ -61,6 +61,7 @@ const refusals: Refusal[] = [
   ['the id of another thing', wrong, { username: randomUUID() }],
   ['an unknown key that was used too often', { reasonCode: 0x9f, returnCode: 5 }, { password: Buffer.from(limitedKey) }],
   ['a long client id', { reasonCode: 0x85, returnCode: 2 }, { clientId: 'a'.repeat(257) }],
+  ['a will with a long topic', { reasonCode: 0x90, returnCode: 5 }, { will: { topic: `${topic}/`.padEnd(2_049, 'a'), payload: pack } }],
   ['a will of QoS 2', { reasonCode: 0x9b, returnCode: 5 }, { will: { topic, payload: pack, qos: 2 } }],
 ]
 

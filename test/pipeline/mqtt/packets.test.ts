@@ -45,6 +45,17 @@ test('a length of more than four bytes is refused', () => {
   expect(() => frames.next(1_000)).toThrow(/more than four bytes/)
 })
 
+test('segments of one byte are joined, so that few buffers wait', () => {
+  const packet = encode({ ...publish, payload: Buffer.alloc(100_000, 'a') }, 5)
+  const frames = openFrames()
+  const before = process.memoryUsage().heapUsed
+  for (const byte of packet.subarray(0, -1)) frames.push(Buffer.from([byte]))
+  expect(frames.next(200_000)).toBeUndefined()
+  expect(process.memoryUsage().heapUsed - before).toBeLessThan(0)
+  frames.push(packet.subarray(-1))
+  expect(frames.next(200_000)).toEqual(packet)
+})
+
 test('decoding any packet returns one or throws a PacketError, and the next packet is decoded as ever', () => {
   const good = encode(publish, 5)
   fc.assert(
@@ -99,4 +110,19 @@ test('a packet above the advertised size ends the connection', async () => {
   const client = await site.connect(5)
   client.send({ ...publish, payload: Buffer.alloc(payloadBytesMax + 16_385) })
   expect(await client.rest()).toMatchObject([{ cmd: 'disconnect', reasonCode: 0x95 }])
+})
+
+test.each([
+  ['a SUBSCRIBE', 0x95, { cmd: 'subscribe', messageId: 1, subscriptions: Array.from({ length: 4_000 }, () => ({ topic: 'a', qos: 0 })) }],
+  ['an UNSUBSCRIBE', 0x95, { cmd: 'unsubscribe', messageId: 1, unsubscriptions: Array.from({ length: 6_000 }, () => 'a') }],
+  [
+    'properties of a PUBLISH',
+    0x95,
+    { ...publish, properties: { userProperties: Object.fromEntries(Array.from({ length: 2_000 }, (_, at) => [`${at}`, 'a'])) } },
+  ],
+] as const)('%s above the bound of a head end the connection', async (_, reasonCode, packet) => {
+  const site = await openSite({ contentType: 'application/senml+json' })
+  const client = await site.connect(5)
+  client.send(packet as never)
+  expect(await client.rest()).toMatchObject([{ cmd: 'disconnect', reasonCode }])
 })

@@ -2,7 +2,7 @@
 
 import { pause } from '../../../config/aborting.ts'
 
-export interface Pace {
+export interface RateLimit {
   spend(): void
   /** Resolves when the next packet may be read. */
   ready(closed: AbortSignal): Promise<void>
@@ -12,7 +12,7 @@ export interface Pace {
  * @param burst how often at once
  * @param nowMs a monotonic clock
  */
-export function openPace(perSecond: number, burst: number, nowMs: () => number = () => performance.now()): Pace {
+export function openRateLimit(perSecond: number, burst: number, nowMs: () => number = () => performance.now()): RateLimit {
   let left = burst
   let atMs = nowMs()
   return {

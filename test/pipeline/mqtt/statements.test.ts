@@ -1,0 +1,396 @@
+// The normative statements of MQTT 3.1.1 and MQTT 5 (appendix B of each) that apply to a server to which devices publish: as raw bytes, or which
+// test shows them, or why none does.
+
+import { readFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
+import { channel, key, thing } from '../ingest/site.ts'
+import { openClient, type Version } from './client.ts'
+import { openSite } from './site.ts'
+
+type Bytes = readonly (number | string | Buffer)[]
+interface Statement {
+  /** By version; a statement that only one of them has is checked for that one. */
+  readonly id: { readonly 4?: string; readonly 5?: string }
+  readonly what: string
+  /** Sent in place of a CONNECT. */
+  readonly first?: (version: Version) => Buffer
+  /** Sent after the CONNACK. */
+  readonly then?: (version: Version) => Buffer
+  /** What follows the CONNACK if there is one: the first bytes of packets, `closed` for none. */
+  readonly answer?: Partial<Record<Version, string>>
+  /** The start of the name of a test. */
+  readonly shown?: readonly [file: 'connect' | 'packets' | 'publish', name: string]
+  readonly not?: string
+}
+
+const text = (value: string | Buffer): Buffer => {
+  const bytes = Buffer.from(value as string)
+  return Buffer.concat([Buffer.from([bytes.length >> 8, bytes.length & 0xff]), bytes])
+}
+/** With one byte of length, or two. */
+const packet = (head: number, ...parts: Bytes): Buffer => {
+  const body = Buffer.concat(parts.map(part => (typeof part === 'number' ? Buffer.from([part]) : Buffer.from(part as string))))
+  const length = body.length < 128 ? [body.length] : [(body.length & 0x7f) | 0x80, body.length >> 7]
+  return Buffer.concat([Buffer.from([head, ...length]), body])
+}
+/** MQTT 5 has properties where MQTT 3.1.1 has nothing. */
+const none = (version: Version): Buffer => Buffer.from(version === 5 ? [0] : [])
+const properties = (version: Version, ...bytes: number[]): Buffer => Buffer.from(version === 5 ? [bytes.length, ...bytes] : [])
+
+const topic = `channels/${channel}/messages`
+const payload = '[{"n":"a","v":1}]'
+
+interface Connect {
+  readonly head?: number
+  readonly name?: string
+  readonly flags?: number
+  readonly clientId?: string | Buffer
+  readonly between?: Buffer
+  readonly user?: string | Buffer
+  readonly own?: Buffer
+  readonly rest?: Buffer
+}
+/** User name, password and clean session unless `flags` say other. */
+const connect =
+  ({
+    head = 0x10,
+    name = 'MQTT',
+    flags = 0xc2,
+    clientId = 'a',
+    between = Buffer.alloc(0),
+    user = thing,
+    own,
+    rest = Buffer.alloc(0),
+  }: Connect = {}) =>
+  (version: Version): Buffer =>
+    packet(head, text(name), version, flags, 0, 0, own ?? none(version), text(clientId), between, text(user), text(key), rest)
+const will = (version: Version, willTopic: string | Buffer = topic): Buffer =>
+  Buffer.concat([none(version), text(willTopic), text(payload)])
+const publish =
+  (head: number, own: { topic?: string | Buffer; id?: number[]; properties?: number[] } = {}) =>
+  (version: Version): Buffer =>
+    packet(
+      head,
+      text(own.topic ?? topic),
+      Buffer.from(own.id ?? (head & 6 ? [0, 1] : [])),
+      properties(version, ...(own.properties ?? [])),
+      payload,
+    )
+const ping = (): Buffer => packet(0xc0)
+
+const malformed = { 4: 'closed', 5: 'e0 81' }
+const wrong = { 4: 'closed', 5: 'e0 82' }
+const closed = { 4: 'closed', 5: 'closed' }
+const both = (id: string): Statement['id'] => ({ 4: id, 5: id })
+
+const statements: readonly Statement[] = [
+  // Strings and numbers
+  {
+    id: { 4: '1.5.3-1', 5: '1.5.4-1' },
+    what: 'a topic with a surrogate',
+    then: publish(0x30, { topic: Buffer.from([0x63, 0xed, 0xa0, 0x80]) }),
+    answer: malformed,
+  },
+  {
+    id: { 4: '1.5.3-1', 5: '1.5.4-1' },
+    what: 'a client id that is not UTF-8',
+    first: connect({ clientId: Buffer.from([0xc3, 0x28]) }),
+    answer: closed,
+  },
+  {
+    id: { 4: '1.5.3-1', 5: '1.5.4-1' },
+    what: 'a user name that is not UTF-8',
+    first: connect({ user: Buffer.from([0xff]) }),
+    answer: closed,
+  },
+  {
+    id: { 5: '1.5.4-1' },
+    what: 'a user property that is not UTF-8',
+    then: publish(0x30, { properties: [0x26, 0, 1, 0x61, 0, 1, 0xff] }),
+    answer: malformed,
+  },
+  {
+    id: { 5: '1.5.4-1' },
+    what: 'a content type that is not UTF-8',
+    then: publish(0x30, { properties: [0x03, 0, 1, 0xff] }),
+    answer: malformed,
+  },
+  {
+    id: { 4: '1.5.3-1', 5: '1.5.4-1' },
+    what: 'the topic of a will that is not UTF-8',
+    first: version => connect({ flags: 0xc6, between: will(version, Buffer.from([0xff])) })(version),
+    answer: closed,
+  },
+  {
+    id: { 4: '1.5.3-1', 5: '1.5.4-1' },
+    what: 'a filter that is not UTF-8',
+    then: version => packet(0x82, 0, 1, none(version), text(Buffer.from([0xff])), 0),
+    answer: malformed,
+  },
+  { id: { 4: '1.5.3-2', 5: '1.5.4-2' }, what: 'a topic with U+0000', then: publish(0x30, { topic: `${topic}/\0` }), answer: malformed },
+  { id: { 4: '1.5.3-2', 5: '1.5.4-2' }, what: 'a client id with U+0000', first: connect({ clientId: 'a\0' }), answer: closed },
+  {
+    id: { 4: '1.5.3-3', 5: '1.5.4-3' },
+    what: 'U+FEFF in a topic',
+    not: 'topics are compared as they are; the subtopic refuses it like other invisible characters',
+  },
+  { id: { 5: '1.5.5-1' }, what: 'a length in more bytes than needed', not: 'a statement for the sender; it is read' },
+  {
+    id: { 4: '2.2.3', 5: '1.5.5' },
+    what: 'a length of more than four bytes',
+    shown: ['packets', 'a length of more than four bytes is refused'],
+  },
+  // Fixed header and packet ids
+  { id: { 4: '2.2.2-2', 5: '2.1.3-1' }, what: 'reserved flags of PINGREQ', then: () => packet(0xc1), answer: malformed },
+  {
+    id: { 4: '2.2.2-2', 5: '2.1.3-1' },
+    what: 'reserved flags of SUBSCRIBE',
+    then: version => packet(0x80, 0, 1, none(version), text('a'), 0),
+    answer: malformed,
+  },
+  { id: { 4: '2.2.2-2', 5: '2.1.3-1' }, what: 'reserved flags of DISCONNECT', then: () => packet(0xe1), answer: malformed },
+  { id: { 4: '2.2.2-2', 5: '2.1.3-1' }, what: 'reserved flags of CONNECT', first: connect({ head: 0x11 }), answer: closed },
+  { id: { 4: '2.3.1-1', 5: '2.2.1-3' }, what: 'a PUBLISH with QoS 1 and packet id 0', then: publish(0x32, { id: [0, 0] }), answer: wrong },
+  {
+    id: { 4: '2.3.1-6', 5: '2.2.1-5' },
+    what: 'the PUBACK has the id of its PUBLISH',
+    then: publish(0x32, { id: [0x12, 0x34] }),
+    answer: { 4: '40 02 12 34', 5: '40 02 12 34' },
+  },
+  {
+    id: { 5: '2.2.2-1' },
+    what: 'no properties are a length of 0',
+    then: version => packet(0x30, text(topic), none(version).subarray(1)),
+    answer: { 5: 'e0 81' },
+  },
+  // CONNECT
+  { id: both('3.1.0-1'), what: 'the first packet is a CONNECT', shown: ['connect', 'a packet before the CONNECT, and a second CONNECT'] },
+  { id: both('3.1.0-2'), what: 'a second CONNECT', then: connect(), answer: wrong },
+  { id: both('3.1.2-1'), what: 'another protocol name', first: connect({ name: 'MQTX' }), answer: closed },
+  { id: both('3.1.2-2'), what: 'another version', shown: ['connect', '%s is refused with the return code of the version'] },
+  { id: both('3.1.2-3'), what: 'the reserved flag', first: connect({ flags: 0xc3 }), answer: closed },
+  {
+    id: { 4: '3.1.2-4', 5: '3.1.2-4' },
+    what: 'a clean session',
+    shown: ['connect', 'a session that a client of MQTT 3.1.1 wants to continue is never present'],
+  },
+  {
+    id: { 4: '3.1.2-8', 5: '3.1.2-8' },
+    what: 'the will is published when the connection breaks',
+    shown: ['publish', ': the will is published when the connection breaks'],
+  },
+  {
+    id: { 4: '3.1.2-10', 5: '3.1.2-10' },
+    what: 'the will is removed by a DISCONNECT',
+    shown: ['publish', ': the will is published when the connection breaks'],
+  },
+  { id: { 4: '3.1.2-13', 5: '3.1.2-11' }, what: 'QoS of a will that is not there', first: connect({ flags: 0xca }), answer: closed },
+  {
+    id: { 4: '3.1.2-14', 5: '3.1.2-12' },
+    what: 'a will of QoS 3',
+    first: version => connect({ flags: 0xde, between: will(version) })(version),
+    answer: closed,
+  },
+  {
+    id: { 4: '3.1.2-15', 5: '3.1.2-13' },
+    what: 'the retain flag of a will that is not there',
+    first: connect({ flags: 0xe2 }),
+    answer: closed,
+  },
+  {
+    id: { 4: '3.1.2-22' },
+    what: 'a password without a user name',
+    first: version => packet(0x10, text('MQTT'), version, 0x42, 0, 0, text('a'), text(key)),
+    answer: { 4: 'closed' },
+  },
+  { id: { 4: '3.1.2-24', 5: '3.1.2-22' }, what: 'keep-alive', shown: ['connect', 'MQTT version %i: one and a half of the keep-alive'] },
+  { id: { 5: '3.1.2-29' }, what: 'reasons without texts', shown: ['publish', 'a client with %j gets codes without texts'] },
+  {
+    id: { 5: '3.1.2-25' },
+    what: 'no packet above the Maximum Packet Size of the client',
+    shown: ['publish', 'a client with %j gets codes without texts'],
+  },
+  { id: { 5: '3.1.2-30' }, what: 'enhanced authentication', shown: ['connect', 'enhanced authentication is refused'] },
+  {
+    id: { 5: '3.1.2.11' },
+    what: 'a property twice',
+    first: connect({ own: Buffer.from([10, 0x11, 0, 0, 0, 1, 0x11, 0, 0, 0, 1]) }),
+    answer: { 5: 'closed' },
+  },
+  { id: { 5: '3.1.2.11.3' }, what: 'a Receive Maximum of 0', not: 'nothing is sent that it bounds' },
+  {
+    id: { 4: '3.1.3-5', 5: '3.1.3-5' },
+    what: 'client ids of 1 to 23 letters and digits',
+    shown: ['connect', 'a client of MQTT 5 gets what the server accepts'],
+  },
+  {
+    id: { 4: '3.1.3-8', 5: '3.1.3-8' },
+    what: 'a client id that is not accepted',
+    shown: ['connect', 'MQTT 3.1.1: an empty client id needs a clean session'],
+  },
+  { id: { 5: '3.1.3-7' }, what: 'an assigned client id', shown: ['connect', 'a client of MQTT 5 gets what the server accepts'] },
+  { id: { 4: '3.1.4-1', 5: '3.1.4-1' }, what: 'bytes after the last field', first: connect({ rest: Buffer.from([0]) }), answer: closed },
+  { id: { 4: '3.1.4-2', 5: '3.1.4-3' }, what: 'take-over', shown: ['connect', 'the same client id of the same thing takes over'] },
+  {
+    id: { 4: '3.1.4-5', 5: '3.1.4-6' },
+    what: 'packets after a refused CONNECT are not handled',
+    first: version => Buffer.concat([connect({ user: 'x' })(version), publish(0x32)(version)]),
+    answer: { 4: '20 02 00 04', 5: '20 .. 00 86' },
+  },
+  // CONNACK
+  { id: both('3.2.0-1'), what: 'the first answer is a CONNACK', shown: ['connect', 'a client of MQTT 5 gets what the server accepts'] },
+  {
+    id: { 4: '3.2.2-4', 5: '3.2.2-6' },
+    what: 'a refusal has no session',
+    first: connect({ user: 'x' }),
+    answer: { 4: '20 02 00', 5: '20 .. 00' },
+  },
+  {
+    id: { 4: '3.2.2-5', 5: '3.2.2-7' },
+    what: 'after a refusal the connection is closed',
+    shown: ['connect', ': %s is refused, and the connection closed'],
+  },
+  { id: { 5: '3.2.2-11' }, what: 'a message above the maximum QoS', shown: ['publish', ': QoS 2 ends the connection'] },
+  { id: { 5: '3.2.2-12' }, what: 'a will above the maximum QoS', shown: ['connect', ': %s is refused, and the connection closed'] },
+  {
+    id: { 5: '3.2.2-13' },
+    what: 'a will to be retained',
+    first: version => connect({ flags: 0xe6, between: will(version) })(version),
+    answer: { 5: '20 .. 00 9a' },
+  },
+  { id: { 5: '3.2.2-14' }, what: 'a message to be retained', then: publish(0x31), answer: { 5: 'e0 9a' } },
+  // PUBLISH
+  { id: both('3.3.1-2'), what: 'QoS 0, marked as sent again', then: publish(0x38), answer: malformed },
+  { id: both('3.3.1-4'), what: 'QoS 3', then: publish(0x36), answer: malformed },
+  { id: { 4: '3.3.1-3' }, what: 'DUP of a message that is passed on', not: 'no message is passed on' },
+  { id: { 4: '3.3.1-5' }, what: 'retained messages', not: 'none are kept (docs/limits.md); MQTT 5 is told so' },
+  {
+    id: { 4: '3.3.2-1', 5: '3.3.2-1' },
+    what: 'a topic that is longer than the packet',
+    then: () => packet(0x30, 0, 200, 'a'),
+    answer: malformed,
+  },
+  {
+    id: both('3.3.2-2'),
+    what: 'a topic with a wildcard',
+    then: publish(0x30, { topic: `${topic}/#` }),
+    answer: { 4: 'closed', 5: 'e0 90' },
+  },
+  { id: { 5: '3.3.2-8' }, what: 'topic alias 0', then: publish(0x30, { properties: [0x23, 0, 0] }), answer: { 5: 'e0 94' } },
+  { id: { 5: '3.3.2-9' }, what: 'a topic alias above the maximum', shown: ['publish', 'a topic alias %s ends the connection'] },
+  { id: { 5: '3.3.2-7' }, what: 'aliases of another connection', not: 'they are kept with the connection' },
+  { id: { 5: '3.3.2.3' }, what: 'an unknown property', then: publish(0x30, { properties: [0x7f] }), answer: { 5: 'e0 81' } },
+  {
+    id: { 5: '3.3.2.3' },
+    what: 'a property that ends early',
+    then: publish(0x30, { properties: [0x03, 0, 9, 0x61] }),
+    answer: { 5: 'e0 81' },
+  },
+  { id: { 5: '3.3.2-4' }, what: 'a payload format indicator that is wrong', not: 'the payload is decoded by its content type' },
+  { id: { 5: '3.3.4-6' }, what: 'a subscription identifier of a client', not: 'it is ignored' },
+  {
+    id: { 4: '3.3.4-1', 5: '3.3.4-1' },
+    what: 'QoS 1 is answered with a PUBACK, QoS 0 with nothing',
+    then: () => Buffer.concat([publish(0x30)(4), ping()]),
+    answer: { 4: 'd0 00' },
+  },
+  {
+    id: { 5: '3.3.4-9' },
+    what: 'more messages than the Receive Maximum',
+    shown: ['publish', 'MQTT 5: more unacknowledged messages than the Receive Maximum'],
+  },
+  {
+    id: { 4: '4.3.2-2', 5: '4.3.2-4' },
+    what: 'a PUBACK only when the message is owned',
+    shown: ['publish', 'a message is acknowledged after the log has it'],
+  },
+  {
+    id: { 4: '4.6.0-2', 5: '4.6.0-2' },
+    what: 'PUBACKs in the order of their PUBLISHes',
+    shown: ['publish', 'messages are acknowledged in the order of arrival'],
+  },
+  // PINGREQ, DISCONNECT, AUTH, and what a server sends
+  { id: both('3.12.4-1'), what: 'PINGREQ', then: ping, answer: { 4: 'd0 00', 5: 'd0 00' } },
+  {
+    id: { 4: '3.14.4-3', 5: '3.14.4-3' },
+    what: 'DISCONNECT removes the will',
+    shown: ['publish', ': the will is published when the connection breaks'],
+  },
+  {
+    id: { 5: '3.14.2.1' },
+    what: 'DISCONNECT with a reason publishes the will',
+    shown: ['publish', 'MQTT 5: a DISCONNECT with reason code %i publishes the will'],
+  },
+  { id: { 5: '3.14.2-1' }, what: 'a reason code that DISCONNECT has not', then: () => packet(0xe0, 0x03), answer: { 5: 'e0 81' } },
+  { id: { 5: '3.14.2-2' }, what: 'a session that begins to last with the DISCONNECT', not: 'no session lasts, so it is ignored' },
+  { id: { 5: '3.15.1-1' }, what: 'AUTH without enhanced authentication', then: () => packet(0xf0), answer: { 5: 'e0' } },
+  { id: { 4: '2.2.1' }, what: 'the reserved type 15', then: () => packet(0xf0), answer: { 4: 'closed' } },
+  { id: { 4: '2.2.1', 5: '2.1.2' }, what: 'the reserved type 0', then: () => packet(0x00), answer: malformed },
+  {
+    id: { 4: '4.8.0-1', 5: '4.13.1-1' },
+    what: 'a SUBACK of a client',
+    then: version => packet(0x90, 0, 1, none(version), 0),
+    answer: wrong,
+  },
+  // SUBSCRIBE and UNSUBSCRIBE
+  {
+    id: { 4: '3.8.3-3', 5: '3.8.3-2' },
+    what: 'a SUBSCRIBE without a filter',
+    shown: ['connect', 'MQTT version %i: a SUBSCRIBE or UNSUBSCRIBE without a filter'],
+  },
+  { id: { 4: '3.8.4-1', 5: '3.8.4-1' }, what: 'SUBACK', shown: ['connect', 'MQTT version %i: subscriptions are refused one by one'] },
+  {
+    id: { 4: '3.8.3-4', 5: '3.8.3-5' },
+    what: 'reserved bits of a subscription',
+    then: version => packet(0x82, 0, 1, none(version), text('a'), 0xc0),
+    answer: malformed,
+  },
+]
+
+const cases = statements.flatMap(statement =>
+  ([4, 5] as const)
+    .filter(version => statement.id[version] !== undefined)
+    .map(version => ({ ...statement, version, name: `[MQTT-${statement.id[version]}]` })),
+)
+
+test.each(cases.filter(({ first, then }) => first !== undefined || then !== undefined))(
+  'MQTT version $version, $name: $what',
+  async ({ version, first = connect(), then, answer }) => {
+    const site = await openSite()
+    const client = await openClient(site.port, version)
+    const received: Buffer[] = []
+    client.socket.on('data', (chunk: Buffer) => received.push(chunk))
+    client.socket.write(first(version))
+    if (then !== undefined) {
+      expect(await client.next()).toMatchObject({ cmd: 'connack' })
+      received.length = 0
+      client.socket.write(then(version))
+    }
+    const wanted = answer![version]!
+    if (!/^[cd4]/.test(wanted) || wanted === 'closed') await client.rest()
+    else await client.next()
+    const bytes = Buffer.concat(received)
+    // Of a DISCONNECT the head, and the reason after its length.
+    const found = bytes[0] === 0xe0 ? [bytes[0], bytes[2]!] : [...bytes]
+    const hex = found.map(byte => byte.toString(16).padStart(2, '0')).join(' ')
+    if (wanted === 'closed') expect(hex).toBe('')
+    else expect(hex).toMatch(new RegExp(`^${wanted}`))
+  },
+)
+
+test('the tests that show the other statements exist, and the rest says why none does', () => {
+  const sources = new Map<string, string>()
+  const sourceOf = (file: string): string => {
+    const source = sources.get(file) ?? readFileSync(new URL(`${file}.test.ts`, import.meta.url), 'utf8')
+    sources.set(file, source)
+    return source
+  }
+  for (const { first, then, answer, shown, not, what } of statements) {
+    expect(
+      [first ?? then, shown, not].filter(way => way !== undefined),
+      what,
+    ).toHaveLength(1)
+    expect(answer === undefined, what).toBe((first ?? then) === undefined)
+    if (shown !== undefined) expect(sourceOf(shown[0]), what).toContain(shown[1])
+  }
+})
