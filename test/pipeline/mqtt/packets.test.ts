@@ -51,7 +51,7 @@ test('segments of one byte are joined, so that few buffers wait', () => {
   const before = process.memoryUsage().heapUsed
   for (const byte of packet.subarray(0, -1)) frames.push(Buffer.from([byte]))
   expect(frames.next(200_000)).toBeUndefined()
-  expect(process.memoryUsage().heapUsed - before).toBeLessThan(0)
+  expect(process.memoryUsage().heapUsed - before).toBeLessThan(6_000_000)
   frames.push(packet.subarray(-1))
   expect(frames.next(200_000)).toEqual(packet)
 })
@@ -113,7 +113,7 @@ test('a packet above the advertised size ends the connection', async () => {
 })
 
 test.each([
-  ['a SUBSCRIBE', 0x95, { cmd: 'subscribe', messageId: 1, subscriptions: Array.from({ length: 4_000 }, () => ({ topic: 'a', qos: 0 })) }],
+  ['a SUBSCRIBE', 0x95, { cmd: 'subscribe', messageId: 1, subscriptions: Array.from({ length: 5_000 }, () => ({ topic: 'a', qos: 0 })) }],
   ['an UNSUBSCRIBE', 0x95, { cmd: 'unsubscribe', messageId: 1, unsubscriptions: Array.from({ length: 6_000 }, () => 'a') }],
   [
     'properties of a PUBLISH',
