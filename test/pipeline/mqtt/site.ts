@@ -1,8 +1,8 @@
 // MQTT on a real port and a log in memory, with the keys of the tests of ingest, and timers that the test fires.
 
-import type { IConnackPacket, IConnectPacket } from 'mqtt-packet'
+import type { IConnackPacket, IConnectPacket, IPublishPacket } from 'mqtt-packet'
 import { Registry } from 'prom-client'
-import { onTestFinished } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import type { AccessChange } from '../../../control-plane/client.ts'
 import type { ServerTls } from '../../../http/server.ts'
 import { openIngestMetrics } from '../../../pipeline/ingest/metrics.ts'
@@ -12,11 +12,13 @@ import { openMqttListener } from '../../../pipeline/mqtt/listener.ts'
 import { openMqttMetrics } from '../../../pipeline/mqtt/metrics.ts'
 import type { MqttOptions } from '../../../pipeline/mqtt/options.ts'
 import { type FakeLog, openFakeLog } from '../fake-log.ts'
-import { key, openKeys, thing, unlimited } from '../ingest/site.ts'
+import { channel, key, openKeys, thing, unlimited } from '../ingest/site.ts'
 import { type Client, connectPacket, openClient, type Version } from './client.ts'
 
 export const payloadBytesMax = 1_000
 export const pack = Buffer.from('[{"n":"temperature","v":21.5}]')
+
+export const topic = `channels/${channel}/messages`
 
 /** Fires when the test says so. */
 export interface ManualTimer {
@@ -136,4 +138,24 @@ export async function openSite({
     },
     close: drainMsMax => listener.close(drainMsMax),
   }
+}
+
+export function publish(client: Client, own: Partial<IPublishPacket> = {}): void {
+  client.send({ cmd: 'publish', qos: 1, dup: false, retain: false, messageId: 1, topic, payload: pack, ...own })
+}
+
+/** Resolves when the server has handled all that was sent before. */
+export async function ping(client: Client): Promise<void> {
+  client.send({ cmd: 'pingreq' })
+  expect(await client.next()).toMatchObject({ cmd: 'pingresp' })
+}
+
+/** An append that waits until the test releases it. */
+export function holdAppends(): { readonly waiting: (() => void)[]; readonly append: NonNullable<SiteOptions['append']> } {
+  const waiting: (() => void)[] = []
+  const append: NonNullable<SiteOptions['append']> = async (messages, log) => {
+    await new Promise<void>(resolve => void waiting.push(resolve))
+    return log.append(messages)
+  }
+  return { waiting, append }
 }
