@@ -31,7 +31,8 @@ export function checkWellFormed(frame: Buffer, version: 4 | 5 | undefined): void
   const kind = frame[0]! >> 4
   let at = 1
   let end = frame.length
-  number()
+
+  const isMore = (): boolean => at < end
 
   /** Skips so many bytes. @returns where they begin */
   function skip(bytes: number): number {
@@ -91,10 +92,11 @@ export function checkWellFormed(frame: Buffer, version: 4 | 5 | undefined): void
     }
     at = propertiesEnd - length
     end = propertiesEnd
-    while (at < end) property(seen)
+    while (isMore()) property(seen)
     end = packetEnd
   }
 
+  number()
   if (kind === kinds.connect) {
     text()
     const level = frame[skip(1)]
@@ -123,7 +125,7 @@ export function checkWellFormed(frame: Buffer, version: 4 | 5 | undefined): void
   } else if (kind === kinds.subscribe || kind === kinds.unsubscribe) {
     skip(2)
     if (version === 5) allProperties()
-    while (at < end) {
+    while (isMore()) {
       text()
       if (kind === kinds.subscribe) skip(1)
     }

@@ -77,14 +77,14 @@ test('a connection that is closed while it waits for bytes leaves them to others
     await site.connect(4, { clientId: 'b' }),
     await site.connect(4, { clientId: 'c' }),
   ]
-  publish(first!)
+  publish(first)
   await expect.poll(() => waiting).toHaveLength(1)
-  publish(second!)
-  publish(third!)
-  second!.socket.resetAndDestroy()
+  publish(second)
+  publish(third)
+  second.socket.resetAndDestroy()
   for (let released = 0; released < 3; released++) {
     await expect.poll(() => waiting.length).toBeGreaterThan(released)
     waiting[released]!()
   }
-  for (const client of [first!, third!]) expect(await client.next()).toMatchObject({ cmd: 'puback' })
+  for (const client of [first, third]) expect(await client.next()).toMatchObject({ cmd: 'puback' })
 })

@@ -112,17 +112,14 @@ test('a packet above the advertised size ends the connection', async () => {
   expect(await client.rest()).toMatchObject([{ cmd: 'disconnect', reasonCode: 0x95 }])
 })
 
-test.each([
-  ['a SUBSCRIBE', 0x95, { cmd: 'subscribe', messageId: 1, subscriptions: Array.from({ length: 5_000 }, () => ({ topic: 'a', qos: 0 })) }],
-  ['an UNSUBSCRIBE', 0x95, { cmd: 'unsubscribe', messageId: 1, unsubscriptions: Array.from({ length: 6_000 }, () => 'a') }],
-  [
-    'properties of a PUBLISH',
-    0x95,
-    { ...publish, properties: { userProperties: Object.fromEntries(Array.from({ length: 2_000 }, (_, at) => [`${at}`, 'a'])) } },
-  ],
-] as const)('%s above the bound of a head end the connection', async (_, reasonCode, packet) => {
-  const site = await openSite({ contentType: 'application/senml+json' })
-  const client = await site.connect(5)
-  client.send(packet as never)
-  expect(await client.rest()).toMatchObject([{ cmd: 'disconnect', reasonCode }])
+test('a packet without a message is bounded, and so are the properties of a PUBLISH', () => {
+  const frames = openFrames()
+  // A SUBSCRIBE of 16,385 bytes.
+  frames.push(Buffer.from([0x82, 0xfe, 0x7f]))
+  expect(frames.next(1_000_000)).toBeUndefined()
+  const larger = openFrames()
+  larger.push(Buffer.from([0x82, 0x80, 0x80, 0x01]))
+  expect(() => larger.next(1_000_000)).toThrow(/at most 16384/)
+  const userProperties = Object.fromEntries(Array.from({ length: 2_000 }, (_, at) => [`${at}`, 'a']))
+  expect(() => decode(encode({ ...publish, properties: { userProperties } }, 5), 5)).toThrow(/properties of a packet have \d+ bytes/)
 })

@@ -15,7 +15,7 @@ interface Statement {
   /** Sent in place of a CONNECT. */
   readonly first?: (version: Version) => Buffer
   /** Sent after the CONNACK. */
-  readonly then?: (version: Version) => Buffer
+  readonly after?: (version: Version) => Buffer
   /** What follows the CONNACK if there is one: the first bytes of packets, `closed` for none. */
   readonly answer?: Partial<Record<Version, string>>
   /** The start of the name of a test. */
@@ -88,7 +88,7 @@ const statements: readonly Statement[] = [
   {
     id: { 4: '1.5.3-1', 5: '1.5.4-1' },
     what: 'a topic with a surrogate',
-    then: publish(0x30, { topic: Buffer.from([0x63, 0xed, 0xa0, 0x80]) }),
+    after: publish(0x30, { topic: Buffer.from([0x63, 0xed, 0xa0, 0x80]) }),
     answer: malformed,
   },
   {
@@ -106,13 +106,13 @@ const statements: readonly Statement[] = [
   {
     id: { 5: '1.5.4-1' },
     what: 'a user property that is not UTF-8',
-    then: publish(0x30, { properties: [0x26, 0, 1, 0x61, 0, 1, 0xff] }),
+    after: publish(0x30, { properties: [0x26, 0, 1, 0x61, 0, 1, 0xff] }),
     answer: malformed,
   },
   {
     id: { 5: '1.5.4-1' },
     what: 'a content type that is not UTF-8',
-    then: publish(0x30, { properties: [0x03, 0, 1, 0xff] }),
+    after: publish(0x30, { properties: [0x03, 0, 1, 0xff] }),
     answer: malformed,
   },
   {
@@ -124,10 +124,10 @@ const statements: readonly Statement[] = [
   {
     id: { 4: '1.5.3-1', 5: '1.5.4-1' },
     what: 'a filter that is not UTF-8',
-    then: version => packet(0x82, 0, 1, none(version), text(Buffer.from([0xff])), 0),
+    after: version => packet(0x82, 0, 1, none(version), text(Buffer.from([0xff])), 0),
     answer: malformed,
   },
-  { id: { 4: '1.5.3-2', 5: '1.5.4-2' }, what: 'a topic with U+0000', then: publish(0x30, { topic: `${topic}/\0` }), answer: malformed },
+  { id: { 4: '1.5.3-2', 5: '1.5.4-2' }, what: 'a topic with U+0000', after: publish(0x30, { topic: `${topic}/\0` }), answer: malformed },
   { id: { 4: '1.5.3-2', 5: '1.5.4-2' }, what: 'a client id with U+0000', first: connect({ clientId: 'a\0' }), answer: closed },
   {
     id: { 4: '1.5.3-3', 5: '1.5.4-3' },
@@ -141,31 +141,31 @@ const statements: readonly Statement[] = [
     shown: ['packets', 'a length of more than four bytes is refused'],
   },
   // Fixed header and packet ids
-  { id: { 4: '2.2.2-2', 5: '2.1.3-1' }, what: 'reserved flags of PINGREQ', then: () => packet(0xc1), answer: malformed },
+  { id: { 4: '2.2.2-2', 5: '2.1.3-1' }, what: 'reserved flags of PINGREQ', after: () => packet(0xc1), answer: malformed },
   {
     id: { 4: '2.2.2-2', 5: '2.1.3-1' },
     what: 'reserved flags of SUBSCRIBE',
-    then: version => packet(0x80, 0, 1, none(version), text('a'), 0),
+    after: version => packet(0x80, 0, 1, none(version), text('a'), 0),
     answer: malformed,
   },
-  { id: { 4: '2.2.2-2', 5: '2.1.3-1' }, what: 'reserved flags of DISCONNECT', then: () => packet(0xe1), answer: malformed },
+  { id: { 4: '2.2.2-2', 5: '2.1.3-1' }, what: 'reserved flags of DISCONNECT', after: () => packet(0xe1), answer: malformed },
   { id: { 4: '2.2.2-2', 5: '2.1.3-1' }, what: 'reserved flags of CONNECT', first: connect({ head: 0x11 }), answer: closed },
-  { id: { 4: '2.3.1-1', 5: '2.2.1-3' }, what: 'a PUBLISH with QoS 1 and packet id 0', then: publish(0x32, { id: [0, 0] }), answer: wrong },
+  { id: { 4: '2.3.1-1', 5: '2.2.1-3' }, what: 'a PUBLISH with QoS 1 and packet id 0', after: publish(0x32, { id: [0, 0] }), answer: wrong },
   {
     id: { 4: '2.3.1-6', 5: '2.2.1-5' },
     what: 'the PUBACK has the id of its PUBLISH',
-    then: publish(0x32, { id: [0x12, 0x34] }),
+    after: publish(0x32, { id: [0x12, 0x34] }),
     answer: { 4: '40 02 12 34', 5: '40 02 12 34' },
   },
   {
     id: { 5: '2.2.2-1' },
     what: 'no properties are a length of 0',
-    then: version => packet(0x30, text(topic), none(version).subarray(1)),
+    after: version => packet(0x30, text(topic), none(version).subarray(1)),
     answer: { 5: 'e0 81' },
   },
   // CONNECT
   { id: both('3.1.0-1'), what: 'the first packet is a CONNECT', shown: ['connect', 'a packet before the CONNECT, and a second CONNECT'] },
-  { id: both('3.1.0-2'), what: 'a second CONNECT', then: connect(), answer: wrong },
+  { id: both('3.1.0-2'), what: 'a second CONNECT', after: connect(), answer: wrong },
   { id: both('3.1.2-1'), what: 'another protocol name', first: connect({ name: 'MQTX' }), answer: closed },
   { id: both('3.1.2-2'), what: 'another version', shown: ['connect', '%s is refused with the return code of the version'] },
   { id: both('3.1.2-3'), what: 'the reserved flag', first: connect({ flags: 0xc3 }), answer: closed },
@@ -258,32 +258,32 @@ const statements: readonly Statement[] = [
     first: version => connect({ flags: 0xe6, between: will(version) })(version),
     answer: { 5: '20 .. 00 9a' },
   },
-  { id: { 5: '3.2.2-14' }, what: 'a message to be retained', then: publish(0x31), answer: { 5: 'e0 9a' } },
+  { id: { 5: '3.2.2-14' }, what: 'a message to be retained', after: publish(0x31), answer: { 5: 'e0 9a' } },
   // PUBLISH
-  { id: both('3.3.1-2'), what: 'QoS 0, marked as sent again', then: publish(0x38), answer: malformed },
-  { id: both('3.3.1-4'), what: 'QoS 3', then: publish(0x36), answer: malformed },
+  { id: both('3.3.1-2'), what: 'QoS 0, marked as sent again', after: publish(0x38), answer: malformed },
+  { id: both('3.3.1-4'), what: 'QoS 3', after: publish(0x36), answer: malformed },
   { id: { 4: '3.3.1-3' }, what: 'DUP of a message that is passed on', not: 'no message is passed on' },
   { id: { 4: '3.3.1-5' }, what: 'retained messages', not: 'none are kept (docs/limits.md); MQTT 5 is told so' },
   {
     id: { 4: '3.3.2-1', 5: '3.3.2-1' },
     what: 'a topic that is longer than the packet',
-    then: () => packet(0x30, 0, 200, 'a'),
+    after: () => packet(0x30, 0, 200, 'a'),
     answer: malformed,
   },
   {
     id: both('3.3.2-2'),
     what: 'a topic with a wildcard',
-    then: publish(0x30, { topic: `${topic}/#` }),
+    after: publish(0x30, { topic: `${topic}/#` }),
     answer: { 4: 'closed', 5: 'e0 90' },
   },
-  { id: { 5: '3.3.2-8' }, what: 'topic alias 0', then: publish(0x30, { properties: [0x23, 0, 0] }), answer: { 5: 'e0 94' } },
+  { id: { 5: '3.3.2-8' }, what: 'topic alias 0', after: publish(0x30, { properties: [0x23, 0, 0] }), answer: { 5: 'e0 94' } },
   { id: { 5: '3.3.2-9' }, what: 'a topic alias above the maximum', shown: ['publish', 'a topic alias %s ends the connection'] },
   { id: { 5: '3.3.2-7' }, what: 'aliases of another connection', not: 'they are kept with the connection' },
-  { id: { 5: '3.3.2.3' }, what: 'an unknown property', then: publish(0x30, { properties: [0x7f] }), answer: { 5: 'e0 81' } },
+  { id: { 5: '3.3.2.3' }, what: 'an unknown property', after: publish(0x30, { properties: [0x7f] }), answer: { 5: 'e0 81' } },
   {
     id: { 5: '3.3.2.3' },
     what: 'a property that ends early',
-    then: publish(0x30, { properties: [0x03, 0, 9, 0x61] }),
+    after: publish(0x30, { properties: [0x03, 0, 9, 0x61] }),
     answer: { 5: 'e0 81' },
   },
   { id: { 5: '3.3.2-4' }, what: 'a payload format indicator that is wrong', not: 'the payload is decoded by its content type' },
@@ -291,7 +291,7 @@ const statements: readonly Statement[] = [
   {
     id: { 4: '3.3.4-1', 5: '3.3.4-1' },
     what: 'QoS 1 is answered with a PUBACK, QoS 0 with nothing',
-    then: version => Buffer.concat([publish(0x30)(version), ping()]),
+    after: version => Buffer.concat([publish(0x30)(version), ping()]),
     answer: { 4: 'd0 00', 5: 'd0 00' },
   },
   {
@@ -310,7 +310,7 @@ const statements: readonly Statement[] = [
     shown: ['publish', 'messages are acknowledged in the order of arrival'],
   },
   // PINGREQ, DISCONNECT, AUTH, and what a server sends
-  { id: both('3.12.4-1'), what: 'PINGREQ', then: ping, answer: { 4: 'd0 00', 5: 'd0 00' } },
+  { id: both('3.12.4-1'), what: 'PINGREQ', after: ping, answer: { 4: 'd0 00', 5: 'd0 00' } },
   {
     id: { 4: '3.14.4-3', 5: '3.14.4-3' },
     what: 'DISCONNECT removes the will',
@@ -321,15 +321,15 @@ const statements: readonly Statement[] = [
     what: 'DISCONNECT with a reason publishes the will',
     shown: ['publish', 'MQTT 5: a DISCONNECT with reason code %i publishes the will'],
   },
-  { id: { 5: '3.14.2-1' }, what: 'a reason code that DISCONNECT has not', then: () => packet(0xe0, 0x03), answer: { 5: 'e0 81' } },
+  { id: { 5: '3.14.2-1' }, what: 'a reason code that DISCONNECT has not', after: () => packet(0xe0, 0x03), answer: { 5: 'e0 81' } },
   { id: { 5: '3.14.2-2' }, what: 'a session that begins to last with the DISCONNECT', not: 'no session lasts, so it is ignored' },
-  { id: { 5: '3.15.1-1' }, what: 'AUTH without enhanced authentication', then: () => packet(0xf0), answer: { 5: 'e0' } },
-  { id: { 4: '2.2.1' }, what: 'the reserved type 15', then: () => packet(0xf0), answer: { 4: 'closed' } },
-  { id: { 4: '2.2.1', 5: '2.1.2' }, what: 'the reserved type 0', then: () => packet(0x00), answer: malformed },
+  { id: { 5: '3.15.1-1' }, what: 'AUTH without enhanced authentication', after: () => packet(0xf0), answer: { 5: 'e0' } },
+  { id: { 4: '2.2.1' }, what: 'the reserved type 15', after: () => packet(0xf0), answer: { 4: 'closed' } },
+  { id: { 4: '2.2.1', 5: '2.1.2' }, what: 'the reserved type 0', after: () => packet(0x00), answer: malformed },
   {
     id: { 4: '4.8.0-1', 5: '4.13.1-1' },
     what: 'a SUBACK of a client',
-    then: version => packet(0x90, 0, 1, none(version), 0),
+    after: version => packet(0x90, 0, 1, none(version), 0),
     answer: wrong,
   },
   // SUBSCRIBE and UNSUBSCRIBE
@@ -342,7 +342,7 @@ const statements: readonly Statement[] = [
   {
     id: { 4: '3.8.3-4', 5: '3.8.3-5' },
     what: 'reserved bits of a subscription',
-    then: version => packet(0x82, 0, 1, none(version), text('a'), 0xc0),
+    after: version => packet(0x82, 0, 1, none(version), text('a'), 0xc0),
     answer: malformed,
   },
 ]
@@ -353,18 +353,18 @@ const cases = statements.flatMap(statement =>
     .map(version => ({ ...statement, version, name: `[MQTT-${statement.id[version]}]` })),
 )
 
-test.each(cases.filter(({ first, then }) => first !== undefined || then !== undefined))(
+test.each(cases.filter(({ first, after }) => first !== undefined || after !== undefined))(
   'MQTT version $version, $name: $what',
-  async ({ version, first = connect(), then, answer }) => {
+  async ({ version, first = connect(), after, answer }) => {
     const site = await openSite()
     const client = await openClient(site.port, version)
     const received: Buffer[] = []
     client.socket.on('data', (chunk: Buffer) => received.push(chunk))
     client.socket.write(first(version))
-    if (then !== undefined) {
+    if (after !== undefined) {
       expect(await client.next()).toMatchObject({ cmd: 'connack' })
       received.length = 0
-      client.socket.write(then(version))
+      client.socket.write(after(version))
     }
     const wanted = answer![version]!
     if (!/^[cd4]/.test(wanted) || wanted === 'closed') await client.rest()
@@ -385,12 +385,12 @@ test('the tests that show the other statements exist, and the rest says why none
     sources.set(file, source)
     return source
   }
-  for (const { first, then, answer, shown, not, what } of statements) {
+  for (const { first, after, answer, shown, not, what } of statements) {
     expect(
-      [first ?? then, shown, not].filter(way => way !== undefined),
+      [first ?? after, shown, not].filter(way => way !== undefined),
       what,
     ).toHaveLength(1)
-    expect(answer === undefined, what).toBe((first ?? then) === undefined)
+    expect(answer === undefined, what).toBe((first ?? after) === undefined)
     if (shown !== undefined) expect(sourceOf(shown[0]), what).toContain(shown[1])
   }
 })
