@@ -61,7 +61,7 @@ export async function openMqttListener(parts: MqttListenerParts): Promise<MqttLi
       return members.join(connection)
     }
     try {
-      await serveConnection(link, shared, { greeted: () => halfOpen.remove(socket), join, leave: members.leave })
+      await serveConnection(link, shared, { greeted: () => halfOpen.remove(socket), join, leave: connection => members.leave(connection) })
     } catch (error) {
       logger.error({ err: error }, 'a connection of MQTT failed')
       socket.destroy()

@@ -114,8 +114,8 @@ test('a packet above the advertised size ends the connection', async () => {
 
 test('a packet without a message is bounded, and so are the properties of a PUBLISH', () => {
   const frames = openFrames()
-  // A SUBSCRIBE of 16,385 bytes.
-  frames.push(Buffer.from([0x82, 0xfe, 0x7f]))
+  // A SUBSCRIBE of 16,384 bytes.
+  frames.push(Buffer.from([0x82, 0xfd, 0x7f]))
   expect(frames.next(1_000_000)).toBeUndefined()
   const larger = openFrames()
   larger.push(Buffer.from([0x82, 0x80, 0x80, 0x01]))
