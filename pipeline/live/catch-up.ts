@@ -63,7 +63,7 @@ export async function catchUp(follow: Follow, { tail, slices, reads }: CatchUpPa
   function keptAmong(partitions: readonly number[]): LiveMessage | undefined {
     for (const partition of partitions) {
       const message = tail.decoding.kept(partition, offsets[partition]!)
-      if (message?.batch.messages.channel[0] === channel) return message
+      if (message?.raw.channel === channel) return message
     }
     return undefined
   }
@@ -103,7 +103,7 @@ export async function catchUp(follow: Follow, { tail, slices, reads }: CatchUpPa
     const cursor = chunk.cursor()
     while (cursor.next()) {
       if (cursor.message.channel !== channel || cursor.message.offset < offsets[partition]!) continue
-      const message = decoding.decode(cursor.message, partition)
+      const message = decoding.messageOf(cursor.message, partition)
       do {
         const pause = slices.next()
         if (pause !== undefined) {

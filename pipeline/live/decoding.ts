@@ -1,4 +1,5 @@
-// Decodes messages like a writer, each once for all followers of its channel; the most recently used ones are kept.
+// The messages of followed channels, each once for all followers: copied from the log, and decoded like a writer does when the first of them asks for rows.
+// The most recently used ones are kept.
 
 import { logPartition } from '../../transformers/log-partition.ts'
 import { RecordBatch } from '../../transformers/record-batch.ts'
@@ -7,9 +8,8 @@ import { type DecoderOptions, openDecoder } from '../writer/decode.ts'
 import type { LiveMessage } from './messages.ts'
 
 export interface Decoding {
-  /** @returns the message, without rows if it is empty, undecodable, or not subscribed to */
-  decode(message: RawMessage, partition: number): LiveMessage
-  /** A message that was decoded before, if it is still kept. */
+  messageOf(raw: RawMessage, partition: number): LiveMessage
+  /** A message that was asked for before, if it is still kept. */
   kept(partition: number, offset: number): LiveMessage | undefined
 }
 
@@ -27,7 +27,7 @@ const bytesPerPayloadByte = 8
 
 interface Kept {
   readonly message: LiveMessage
-  readonly bytes: number
+  bytes: number
 }
 
 export function openDecoding(options: DecoderOptions): Decoding {
@@ -45,36 +45,62 @@ export function openDecoding(options: DecoderOptions): Decoding {
     return found.message
   }
 
-  function keep(key: string, message: Kept): void {
-    bytes += message.bytes
-    for (const [oldest, { bytes: freed }] of messages) {
-      if (bytes <= keptBytesMax && messages.size < keptMessagesMax) break
+  function keep(key: string, message: LiveMessage, size: number): void {
+    messages.set(key, { message, bytes: size })
+    bytes += size
+    drop(message)
+  }
+
+  /** Its rows, which now exist as well. */
+  function grow(key: string, message: LiveMessage, size: number): void {
+    const own = messages.get(key)
+    if (own?.message !== message) return
+    own.bytes += size
+    bytes += size
+    drop(message)
+  }
+
+  function drop(latest: LiveMessage): void {
+    for (const [oldest, { message, bytes: freed }] of messages) {
+      if (bytes <= keptBytesMax && messages.size <= keptMessagesMax) return
+      if (message === latest) continue
       messages.delete(oldest)
       bytes -= freed
     }
-    messages.set(key, message)
   }
 
   return {
     kept,
-    decode(raw, partition) {
+    messageOf(raw, partition) {
       const found = kept(partition, raw.offset)
       if (found !== undefined) return found
-      const batch = new RecordBatch(initialRows)
-      // A rejected message has no rows; the writer writes its dead letter.
-      decoder.decode(raw, logPartition(0, partition), batch)
-      const message = { batch, partition, offset: raw.offset }
-      keep(`${partition} ${raw.offset}`, { message, bytes: bytesOf(batch, raw) })
+      const key = `${partition} ${raw.offset}`
+      let batch: RecordBatch | undefined
+      const message: LiveMessage = {
+        partition,
+        offset: raw.offset,
+        raw: { ...raw, payload: Uint8Array.from(raw.payload) },
+        get batch() {
+          if (batch === undefined) {
+            batch = new RecordBatch(initialRows)
+            // A rejected message has no rows; the writer writes its dead letter.
+            decoder.decode(message.raw, logPartition(0, partition), batch)
+            grow(key, message, decodedBytesOf(batch, message.raw))
+          }
+          return batch
+        },
+      }
+      keep(key, message, messageBytes + raw.payload.byteLength)
       return message
     },
   }
 }
 
-/** Its estimated memory. */
-function bytesOf({ rowCount, records }: RecordBatch, { channel, subtopic, publisher, protocol, payload }: RawMessage): number {
+/** The estimated memory of its rows. */
+function decodedBytesOf({ rowCount, records }: RecordBatch, { channel, subtopic, publisher, protocol, payload }: RawMessage): number {
   let names = 0
   for (let at = 0; at < records.length; at++) names += records.name[at]!.length
   const row = rowBytes + channel.length + subtopic.length + publisher.length + protocol.length
   // A name is stored twice: in its column, and in the JSON.
-  return messageBytes + rowCount * row + 2 * names + payload.byteLength * bytesPerPayloadByte
+  return rowCount * row + 2 * names + payload.byteLength * (bytesPerPayloadByte - 1)
 }

@@ -8,7 +8,7 @@ export interface Follow {
   readonly follower: Follower
   /** The offset of the next message by partition; undefined if the follower is at the tail in all of them. */
   offsets: number[] | undefined
-  /** How many rows of the next message of this partition were taken. Undefined if `offsets` is. */
+  /** How many parts of the next message of this partition were taken. Undefined if `offsets` is. */
   begun: { readonly partition: number; readonly rows: number } | undefined
   /** True if it gets messages from the tail; otherwise it catches up. */
   attached: boolean
@@ -70,25 +70,25 @@ export function shorten(follow: Follow, partition: number, end: number): void {
   follow.follower.lost()
 }
 
-/** Records sent in one step of a time slice. */
-export const rowsAtOnce = 500
+/** Parts taken in one step of a time slice. */
+export const partsAtOnce = 500
 
 /**
- * Sends the next rows of a message to a follower with its own offsets, unless it is past them. A message that was started is sent before those of
+ * Gives the next parts of a message to a follower with its own offsets, unless it is past them. A message that was started is sent before those of
  * other partitions, because an offset can represent only one.
  *
  * @param offsets the follower's
- * @returns false if the message has more rows, or the follower has no room for all of these: its offsets say where to continue
+ * @returns false if the message has more parts, or the follower has no room for all of these: its offsets say where to continue
  */
 export function giveFrom(follow: Follow, offsets: number[], message: LiveMessage): boolean {
-  const { partition, offset, batch } = message
+  const { partition, offset } = message
   const next = offsets[partition]!
   if (offset < next) return true
   const first = offset === next && follow.begun?.partition === partition ? follow.begun.rows : 0
-  const end = Math.min(first + rowsAtOnce, batch.rowCount)
+  const parts = follow.follower.partsOf(message)
   offsets[partition] = offset
-  const rows = follow.follower.take(message, first, end, offsets)
-  if (rows < batch.rowCount) {
+  const rows = first < parts ? follow.follower.take(message, first, Math.min(first + partsAtOnce, parts), offsets) : parts
+  if (rows < parts) {
     follow.begun = { partition, rows }
     return false
   }

@@ -1,6 +1,7 @@
-// The contract of live messages: what a stream of one channel needs from the log. The only file of this folder that readers import.
+// The contract of live messages: what one who follows a channel needs from the log. The only file of this folder that readers and MQTT import.
 
 import type { RecordBatch } from '../../transformers/record-batch.ts'
+import type { RawMessage } from '../source.ts'
 
 /** An offset in a stream of the log: everything before it was sent. */
 export interface StreamOffset {
@@ -29,22 +30,24 @@ export function streamOffsetBehind(
   return { log, offsets: offsets.with(partition, offset + 1), partition, rows: 0 }
 }
 
-/**
- * A decoded message: the rows of its batch, all of them records or all documents. All followers of its channel get the same object, which never
- * changes.
- */
+/** A message. All followers of its channel get the same object, which never changes. */
 export interface LiveMessage {
-  readonly batch: RecordBatch
   readonly partition: number
   readonly offset: number
+  /** As it is in the log. */
+  readonly raw: Readonly<RawMessage>
+  /** Its rows, all of them records or all documents: decoded when they are first asked for. None if it is empty, undecodable, or not subscribed to. */
+  readonly batch: RecordBatch
 }
 
 export interface Follower {
+  /** How many parts a message has for this follower, which are taken one after the other: its rows, or 1 for a message as a whole. */
+  partsOf(message: LiveMessage): number
   /**
-   * Takes the rows `[first, end)` of a message, synchronously. Rows that do not match count as taken.
+   * Takes the parts `[first, end)` of a message, synchronously. Parts that do not match count as taken.
    *
    * @param offsets the offset of the next message by partition; in the message's own partition its own offset. Valid until the call returns
-   * @returns the number of the first row that it did not take for lack of room; `end` if it took all
+   * @returns the number of the first part that it did not take for lack of room; `end` if it took all
    */
   take(message: LiveMessage, first: number, end: number, offsets: readonly number[]): number
   /** undefined while it has room; otherwise resolves when it has room again, or was stopped. */
@@ -73,8 +76,8 @@ export class LiveUnavailableError extends Error {
 }
 
 /**
- * Messages as they are written to the log, decoded like the writers decode them. In each partition they come in the order of the log, each exactly
- * once as long as the log has what comes after the place. Messages that cannot be decoded are skipped.
+ * Messages as they are written to the log, for streams of rows and for subscribers of MQTT. In each partition they come in the order of the log, each
+ * exactly once as long as the log has what comes after the place.
  */
 export interface LiveMessages {
   /**

@@ -68,6 +68,7 @@ export function openStream(parts: StreamParts): Stream {
   }
 
   const follower: Follower = {
+    partsOf: ({ batch }) => batch.rowCount,
     take(message, first, end, offsets) {
       const { batch, partition } = message
       const pending = events.pendingBytes()

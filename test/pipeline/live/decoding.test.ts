@@ -2,15 +2,22 @@
 
 import { expect, test } from 'vitest'
 import { type Decoding, openDecoding } from '../../../pipeline/live/decoding.ts'
+import type { LiveMessage } from '../../../pipeline/live/messages.ts'
 import { emptyMessage } from '../../../pipeline/source.ts'
 import { decoder } from './follower.ts'
 
 const large = Buffer.from(JSON.stringify(Array.from({ length: 10_000 }, () => ({ n: 'a', v: 1 }))))
 const small = Buffer.from('[{"n":"a","v":1}]')
 
-function decode(decoding: Decoding, offset: number, payload: Buffer) {
+function messageOf(decoding: Decoding, offset: number, payload: Buffer): LiveMessage {
   const envelope = { channel: 'mine', publisher: 't1', protocol: 'http', createdUs: 1_700_000_000_000_000 }
-  return decoding.decode(Object.assign(emptyMessage(), envelope, { offset, payload }), 0)
+  return decoding.messageOf(Object.assign(emptyMessage(), envelope, { offset, payload }), 0)
+}
+
+function decode(decoding: Decoding, offset: number, payload: Buffer): LiveMessage {
+  const message = messageOf(decoding, offset, payload)
+  expect(message.batch.messages.length).toBe(1)
+  return message
 }
 
 test.each([
@@ -35,4 +42,16 @@ test('an undecodable message is kept without rows, so that it is not decoded aga
   const message = decode(decoding, 3, Buffer.from('{"no":"pack"}'))
   expect(message.batch.rowCount).toBe(0)
   expect(decoding.kept(0, 3)).toBe(message)
+})
+
+test('a message is decoded when its rows are first asked for, from bytes of its own', () => {
+  const decodings: number[] = []
+  const counted: typeof decoder.transformer = { decode: (...of) => (decodings.push(1), decoder.transformer.decode(...of)) }
+  const decoding = openDecoding({ ...decoder, transformer: counted })
+  const payload = Buffer.from(small)
+  const message = messageOf(decoding, 0, payload)
+  expect(decodings).toHaveLength(0)
+  payload.fill(0)
+  expect(Buffer.from(message.raw.payload).equals(small)).toBe(true)
+  expect([message.batch.rowCount, message.batch.rowCount, decodings.length]).toEqual([1, 1, 1])
 })

@@ -8,7 +8,7 @@ const lost = vi.fn<() => void>()
 beforeEach(() => void lost.mockClear())
 
 function followAt(offsets: Follow['offsets'], begun?: Follow['begun']): Follow {
-  const follower = { take: () => 0, space: () => undefined, lost, end: () => undefined }
+  const follower = { partsOf: () => 1, take: () => 0, space: () => undefined, lost, end: () => undefined }
   return { channel: 'mine', follower, offsets, begun, attached: false, stopped: false }
 }
 

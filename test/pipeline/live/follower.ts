@@ -50,6 +50,7 @@ export async function keep(live: OpenLiveMessages, channel: string, after?: Stre
   let space = rowsAtOnce()
   let refilled: Promise<void> | undefined
   const follower: Follower = {
+    partsOf: ({ batch }) => batch.rowCount,
     take(message, first, end, offsets) {
       let at = first
       for (; at < end && space > 0; at++, space--) {

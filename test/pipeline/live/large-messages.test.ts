@@ -47,6 +47,7 @@ test('while a large message is sent to many followers, the event loop runs after
     const taken = Promise.withResolvers<void>()
     whole.push(taken.promise)
     following.start({
+      partsOf: ({ batch }) => batch.rowCount,
       take(message, first, end) {
         steps.push(end - first)
         // As long as printing them takes.

@@ -245,7 +245,7 @@ test('a follower that begins when the log has just ended for all is ended, too',
   topic.failure = new SystemicError('the topic may not be read')
   await other.ended
   const end = vi.fn<() => void>(() => following.stop())
-  following.start({ take: (_message, _first, end) => end, space: () => undefined, lost: () => undefined, end })
+  following.start({ partsOf: () => 1, take: (_message, _first, end) => end, space: () => undefined, lost: () => undefined, end })
   expect(end).toHaveBeenCalledTimes(1)
   topic.failure = undefined
   await expect.poll(() => [topic.openReaders, topic.listeners]).toEqual([0, 0])

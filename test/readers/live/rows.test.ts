@@ -1,6 +1,7 @@
 // Rows that are not stored yet have the bytes of stored ones.
 
 import { expect, test } from 'vitest'
+import { emptyMessage } from '../../../pipeline/source.ts'
 import { type LiveRow, openRows } from '../../../readers/live/rows.ts'
 import { RecordBatch } from '../../../transformers/record-batch.ts'
 import { documents, documentsAnswer, formats, records } from '../../conformance/reader/fixture.ts'
@@ -11,7 +12,7 @@ const messagesOf = (answer: string): string[] =>
     : answer.slice(answer.indexOf('[') + 1, -2).split(/(?<=\}),(?=\{"Channel")/)
 
 function rowsOf(batch: RecordBatch): LiveRow[] {
-  const rows = openRows()({ batch, partition: 0, offset: 0 })
+  const rows = openRows()({ batch, raw: emptyMessage(), partition: 0, offset: 0 })
   return Array.from({ length: batch.rowCount }, (_, at) => rows.at(at)!)
 }
 
@@ -36,8 +37,8 @@ test('the rows of a message are made once for all followers, also while others n
   const batch = new RecordBatch()
   records.appendTo(batch)
   const [message, other] = [
-    { batch, partition: 0, offset: 0 },
-    { batch, partition: 0, offset: 1 },
+    { batch, raw: emptyMessage(), partition: 0, offset: 0 },
+    { batch, raw: emptyMessage(), partition: 0, offset: 1 },
   ]
   const row = rowsOfMessage(message).at(0)
   expect(rowsOfMessage(other).at(0)).not.toBe(row)

@@ -4,6 +4,7 @@ import type { ServerResponse } from 'node:http'
 import { Writable } from 'node:stream'
 import { expect, test, vi } from 'vitest'
 import type { Follower, Following, LiveMessage } from '../../../pipeline/live/messages.ts'
+import { emptyMessage } from '../../../pipeline/source.ts'
 import { openEventIds } from '../../../readers/live/event-ids.ts'
 import { type LiveRow, openRows } from '../../../readers/live/rows.ts'
 import { openStream, type Stream } from '../../../readers/live/stream.ts'
@@ -76,7 +77,7 @@ function messageOf(rows: number): LiveMessage {
     batch.appendRecord(index, `n${index}-`, undefined, 0, ValueKind.string, Number.NaN, 'x'.repeat(recordBytes), Number.NaN, Number.NaN)
   }
   batch.endMessage()
-  return { batch, partition: 0, offset: 5 }
+  return { batch, raw: emptyMessage(), partition: 0, offset: 5 }
 }
 
 const indexesIn = (text: string): number[] => [...text.matchAll(/"Name":"n(\d+)-"/g)].map(match => Number(match[1]))
@@ -161,7 +162,7 @@ test('a payload is parsed once for all filters of all streams', () => {
   batch.beginMessage({ at: logPartition(0, 0), offset: 5, channel, subtopic: 'a.weather', publisher: 't', protocol: 'http' })
   batch.appendDocument(0, 'weather', 0, 0, { d: { tmp: 21.5, hum: 3 } })
   batch.endMessage()
-  const message = { batch, partition: 0, offset: 5 }
+  const message = { batch, raw: emptyMessage(), partition: 0, offset: 5 }
   let parsed = 0
   const made = openRows()(message).at(0)!
   const counted: LiveRow = { ...made, row: { ...(made.row as DocumentRow) } }
