@@ -5,8 +5,8 @@ import type { AccessControl } from '../../control-plane/client.ts'
 import { HttpError } from '../../http/errors.ts'
 import type { EndReason } from '../../http/event-stream.ts'
 import { openFairSlots } from '../../http/requests/fair-slots.ts'
+import { type StreamReader, watchRights } from '../../pipeline/live/rights.ts'
 import type { LiveOptions } from './options.ts'
-import { type StreamReader, watchRights } from './rights.ts'
 import type { Stream } from './stream.ts'
 
 /** All open streams of this process. */

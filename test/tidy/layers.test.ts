@@ -59,7 +59,7 @@ test.each([
   [
     'readers/live/stream.ts',
     "import { a } from '../../pipeline/live/tail.ts'",
-    '1: imports pipeline/live/tail.ts: readers/live/ may import readers/, config/, http/, database/, control-plane/client.ts, transformers/json/canonical.ts, transformers/json/exact-json.ts, transformers/json/unflatten.ts, transformers/json/path.ts, transformers/json/times/rfc3339.ts, transformers/time-units.ts, transformers/uuid.ts, pipeline/live/messages.ts, transformers/record-batch.ts, transformers/json/json-text.ts',
+    '1: imports pipeline/live/tail.ts: readers/live/ may import readers/, config/, http/, database/, control-plane/client.ts, transformers/json/canonical.ts, transformers/json/exact-json.ts, transformers/json/unflatten.ts, transformers/json/path.ts, transformers/json/times/rfc3339.ts, transformers/time-units.ts, transformers/uuid.ts, pipeline/live/messages.ts, pipeline/live/rights.ts, transformers/record-batch.ts, transformers/json/json-text.ts',
   ],
   [
     'pipeline/writer/loop.ts',

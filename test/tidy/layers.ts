@@ -43,9 +43,16 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   'readers/influxdb/': [...readersMayImport, 'sinks/sink-error.ts', 'sinks/influxdb/'],
   'readers/postgres/': [...readersMayImport, 'sinks/postgres/'],
   'readers/mongodb/': [...readersMayImport, 'sinks/sink-error.ts', 'sinks/mongodb/'],
-  // Messages that are not stored yet come from the log, through one file, in batches like those of sinks.
-  'readers/live/': [...readersMayImport, 'pipeline/live/messages.ts', 'transformers/record-batch.ts', 'transformers/json/json-text.ts'],
+  // Messages that are not stored yet come from the log, through two files, in batches like those of sinks.
+  'readers/live/': [
+    ...readersMayImport,
+    'pipeline/live/messages.ts',
+    'pipeline/live/rights.ts',
+    'transformers/record-batch.ts',
+    'transformers/json/json-text.ts',
+  ],
   'pipeline/': ['config/', 'http/', 'database/', 'transformers/', 'sinks/'],
+  'pipeline/live/': ['config/', 'http/', 'transformers/', 'pipeline/', 'control-plane/client.ts'],
   'pipeline/ingest/': ['config/', 'http/', 'transformers/', 'sinks/', 'pipeline/', 'control-plane/client.ts'],
   'pipeline/mqtt/': ['config/', 'http/', 'transformers/', 'pipeline/', 'control-plane/client.ts'],
   'control-plane/': ['config/', 'http/', 'database/', 'transformers/json/times/rfc3339.ts', 'transformers/uuid.ts'],

@@ -3,9 +3,9 @@
 import { pino } from 'pino'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { EndReason } from '../../../http/event-stream.ts'
-import { type StreamReader, watchRights } from '../../../readers/live/rights.ts'
+import { type StreamReader, watchRights } from '../../../pipeline/live/rights.ts'
 import type { Stream } from '../../../readers/live/stream.ts'
-import { channel, type FakeAccess, openFakeAccess } from './served-live.ts'
+import { channel, type FakeAccess, openFakeAccess } from '../../readers/live/served-live.ts'
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'Date', 'performance'] }))
 afterEach(() => void vi.useRealTimers())

@@ -1,27 +1,33 @@
-// Ends open streams when their access is revoked: the access is rechecked when a change may concern it, and periodically.
+// Ends what follows a channel, a stream or a subscription, when its access is revoked: the access is rechecked when a change may concern it, and periodically.
 //
-// When changes were missed, the access of every stream is rechecked, in addition to normal requests. So only a limited number runs at a time, those
-// after a change first. A missing answer ends a stream only if something may have changed since the last one.
+// When changes were missed, the access of all of them is rechecked, in addition to normal requests. So only a limited number runs at a time, those
+// after a change first. A missing answer ends one only if something may have changed since the last one.
 
 import type { Logger } from '../../config/logger.ts'
 import { type Access, type AccessControl, type AccessRequest, AccessUnavailableError, concerns } from '../../control-plane/client.ts'
-import type { Stream } from './stream.ts'
 
-/** The authenticated reader of a stream. */
+/** What ends with its access. */
+export interface Followed {
+  end(reason: 'access_ended' | 'unavailable'): void
+  /** Why it ended; undefined while it is open. */
+  ended(): unknown
+}
+
+/** The authenticated reader. */
 export interface StreamReader {
   readonly request: AccessRequest
   readonly right: Access & { readonly allowed: true }
 }
 
-/** The access rights of open streams. */
+/** The access rights of all that is followed. */
 export interface Rights {
-  /** Watches the access until `forget`. Resolves after a first recheck: if it was revoked in the meantime, the stream has been ended. */
-  watch(stream: Stream, reader: StreamReader): Promise<void>
-  forget(stream: Stream): void
+  /** Watches the access until `forget`. Resolves after a first recheck: if it was revoked in the meantime, `followed` has been ended. */
+  watch(followed: Followed, reader: StreamReader): Promise<void>
+  forget(followed: Followed): void
 }
 
 interface Watched extends StreamReader {
-  readonly stream: Stream
+  readonly followed: Followed
   /** Resolves after the first check. */
   readonly looked: PromiseWithResolvers<void>
   state: 'resting' | 'waiting' | 'asking'
@@ -45,9 +51,9 @@ const askAgainHeardMs = 60_000
 /** How long an access is assumed to be valid after it was last certain, as for a cached grant. */
 const unheardMsMax = 5_000
 
-/** Listens for changes while a stream is watched. */
+/** Listens for changes while something is watched. */
 export function watchRights(access: AccessControl, logger: Logger): Rights {
-  const watched = new Map<Stream, Watched>()
+  const watched = new Map<Followed, Watched>()
   const pressing: Watched[] = []
   const routine: Watched[] = []
   let underWay = 0
@@ -65,7 +71,7 @@ export function watchRights(access: AccessControl, logger: Logger): Rights {
     const sweep = setInterval(() => {
       const nowMs = performance.now()
       for (const one of watched.values()) {
-        if (one.endsMs !== undefined && one.endsMs <= Date.now()) one.stream.end('access_ended')
+        if (one.endsMs !== undefined && one.endsMs <= Date.now()) one.followed.end('access_ended')
         else if (one.state === 'resting' && (nowMs - one.askedMs >= againMs || !isCertain(one))) {
           one.state = 'waiting'
           routine.push(one)
@@ -98,16 +104,16 @@ export function watchRights(access: AccessControl, logger: Logger): Rights {
     }
   }
 
-  /** Ends the stream if the access is revoked, or if it may have changed and cannot be checked. Never rejects. */
+  /** Ends it if the access is revoked, or if it may have changed and cannot be checked. Never rejects. */
   async function ask(one: Watched): Promise<void> {
-    const { stream, request, right, changes } = one
+    const { followed, request, right, changes } = one
     one.state = 'asking'
     underWay++
     const askedMs = performance.now()
     one.askedMs = askedMs
     try {
       const now = await access.authorize(request)
-      if (!now.allowed || now.publisher !== right.publisher) stream.end('access_ended')
+      if (!now.allowed || now.publisher !== right.publisher) followed.end('access_ended')
       else {
         one.endsMs = now.endsMs
         one.knownMs = askedMs
@@ -115,8 +121,8 @@ export function watchRights(access: AccessControl, logger: Logger): Rights {
         one.isInDoubt = one.changes !== changes
       }
     } catch (error) {
-      if (!(error instanceof AccessUnavailableError)) logger.error({ err: error }, 'cannot check the access of a live stream')
-      if (one.isInDoubt || !isCertain(one)) stream.end('unavailable')
+      if (!(error instanceof AccessUnavailableError)) logger.error({ err: error }, 'cannot check the access of one who follows a channel')
+      if (one.isInDoubt || !isCertain(one)) followed.end('unavailable')
       // Rechecked by the next sweep.
       one.askedMs = -Infinity
     }
@@ -135,14 +141,14 @@ export function watchRights(access: AccessControl, logger: Logger): Rights {
   }
 
   function isOpen(one: Watched): boolean {
-    return watched.get(one.stream) === one && one.stream.ended() === undefined
+    return watched.get(one.followed) === one && one.followed.ended() === undefined
   }
 
   return {
-    async watch(stream, reader) {
+    async watch(followed, reader) {
       const one: Watched = {
         ...reader,
-        stream,
+        followed,
         looked: Promise.withResolvers(),
         state: 'resting',
         isInDoubt: true,
@@ -151,15 +157,15 @@ export function watchRights(access: AccessControl, logger: Logger): Rights {
         knownMs: -Infinity,
         endsMs: reader.right.endsMs,
       }
-      watched.set(stream, one)
+      watched.set(followed, one)
       stopListening ??= listen()
       // A change since it was admitted may have been missed.
       doubt(one)
       work()
       await one.looked.promise
     },
-    forget(stream) {
-      watched.delete(stream)
+    forget(followed) {
+      watched.delete(followed)
       if (watched.size > 0) return
       stopListening?.()
       stopListening = undefined
