@@ -299,7 +299,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   closeLater(() => administration.close())
   app.register(administration.routes)
   closeLater(() => closeServer(app, requestDrainMsMax))
-  await openMqtt({ ...ingest, publisher, mqtt: options.mqtt, registry, closeLater })
+  await openMqtt({ ...ingest, publisher, live, mqtt: options.mqtt, registry, closeLater })
 
   const url = await listen(app, options.http)
   closeLater(async () => {

@@ -3,7 +3,7 @@
 // Labels never contain data from devices: the codes are those of the table of errors.
 
 import type { Registry } from 'prom-client'
-import { counter } from '../writer/metrics.ts'
+import { counter, errorsHelp } from '../writer/metrics.ts'
 
 export interface IngestMetrics {
   accepted(payloadBytes: number): void
@@ -29,12 +29,7 @@ export function openIngestMetrics(registry: Registry): IngestMetrics {
     'Bytes of the messages that a component received.',
     componentLabels,
   ).labels(component)
-  const errors = counter(
-    registry,
-    'component_errors_total',
-    'Errors by stage and type; a dead letter is one, with its rule as `error_code`.',
-    [...componentLabels, 'stage', 'error_type', 'error_code'],
-  )
+  const errors = counter(registry, 'component_errors_total', errorsHelp, [...componentLabels, 'stage', 'error_type', 'error_code'])
 
   return {
     accepted(payloadBytes) {

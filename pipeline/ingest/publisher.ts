@@ -5,14 +5,14 @@ import { HttpError } from '../../http/errors.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
 import { hasObjectRoot } from '../../transformers/root.ts'
 import type { Log } from '../log.ts'
-import type { Decoder } from '../writer/decode.ts'
+import { type Decoder, openDecoder } from '../writer/decode.ts'
 import type { ArrivalListener } from './arrivals.ts'
 import type { MediaType } from './content-type.ts'
 import type { IngestMetrics } from './metrics.ts'
 import type { IngestOptions } from './options.ts'
 import { type OwnerBounds, openOwnerBounds } from './owner-bounds.ts'
 import { openQuotas, type Quotas } from './quotas.ts'
-import { checkDecodable, openDefaultDecoder } from './strict-handling.ts'
+import { checkDecodable, defaultDecoding } from './strict-handling.ts'
 
 export interface PublisherParts {
   readonly log: Log
@@ -74,7 +74,7 @@ export function openPublisher({
   logLabel,
   metrics,
   options,
-  decoder = openDefaultDecoder(options.payloadBytesMax),
+  decoder = openDecoder(defaultDecoding(options.payloadBytesMax)),
   quotas = openQuotas(options),
   logger,
   bounds = openOwnerBounds(logger),

@@ -7,7 +7,7 @@ import { openTransformer } from '../../transformers/select.ts'
 import { defaultTimeBounds } from '../../transformers/transformer.ts'
 import type { OutgoingMessage } from '../log.ts'
 import { emptyMessage, type RawMessage } from '../source.ts'
-import { type Decoder, openDecoder } from '../writer/decode.ts'
+import type { Decoder, DecoderOptions } from '../writer/decode.ts'
 
 const token = "[!#$%&'*+.^_`|~\\w-]+"
 const word = `(?:${token}|"(?:[^"\\\\]|\\\\.)*")`
@@ -35,15 +35,15 @@ export function isStrict(header: string): boolean {
   }
 }
 
-/** A decoder with a writer's default options, for a process without a writer (`./sluice ingest`). */
-export function openDefaultDecoder(payloadBytes: number): Decoder {
+/** A writer's default options, for a process without a writer (`./sluice ingest`). */
+export function defaultDecoding(payloadBytes: number): DecoderOptions {
   const { timeMinUs, timeAheadMaxUs } = defaultTimeBounds
   const message = { payloadBytes, earliestSeconds: timeMinUs / 1e6, aheadDays: timeAheadMaxUs / 86_400e6 }
-  return openDecoder({
+  return {
     transformer: openTransformer({ format: 'auto' }, defaultTimeBounds, { payloadBytesMax: payloadBytes }),
     subscribed: () => true,
     message,
-  })
+  }
 }
 
 /** What a message becomes in the store. */

@@ -52,7 +52,7 @@ const askAgainHeardMs = 60_000
 const unheardMsMax = 5_000
 
 /** Listens for changes while something is watched. */
-export function watchRights(access: AccessControl, logger: Logger): Rights {
+export function watchRights(access: AccessControl, logger: Pick<Logger, 'error'>): Rights {
   const watched = new Map<Followed, Watched>()
   const pressing: Watched[] = []
   const routine: Watched[] = []

@@ -5,9 +5,9 @@ import { openRateLimit } from './bounds/rate-limit.ts'
 import type { MqttParts } from './dependencies.ts'
 import { authenticate, connackOf, type Refusal, refusedConnack, type Session, whyRefused } from './handshake.ts'
 import type { Link } from './link.ts'
-import { checkFilters } from './packets.ts'
 import { openPublishing } from './publishing.ts'
 import { PacketError, reasons, returnCodes } from './reasons.ts'
+import { openSubscriptions } from './subscribe/subscriptions.ts'
 import type { Timer } from './timer.ts'
 import { packetHeadBytesMax } from './well-formed.ts'
 
@@ -43,8 +43,6 @@ const refusedMessages = [2, 20] as const
 /** Node.js has no longer timers. */
 const timerMsMax = 2 ** 31 - 1
 
-const noSubscriptions = 'subscribing is not supported: read messages over HTTP'
-
 /** Resolves when the connection has ended. Never rejects for what the client does. */
 export async function serveConnection(link: Link, parts: MqttParts, connections: Connections): Promise<void> {
   const session = await accept(link, parts, connections)
@@ -65,6 +63,7 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
   const controls = openRateLimit(...otherPackets)
   const refusals = openRateLimit(...refusedMessages)
   const publishing = openPublishing({ session, link, parts, refusals, end })
+  const subscriptions = openSubscriptions({ session, link, parts, end })
   let keyEnd: Timer | undefined
   const connection: Connection = {
     session,
@@ -98,21 +97,20 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
   /** @returns false after a DISCONNECT */
   async function handle(packet: Packet): Promise<boolean> {
     const { cmd, messageId = 0 } = packet
-    if (cmd !== 'publish') controls.spend()
-    if (cmd === 'publish') await publishing.take(packet)
-    else if (cmd === 'pingreq') link.send({ cmd: 'pingresp' })
-    else if (cmd === 'subscribe') {
-      checkFilters(messageId, packet.subscriptions, 'SUBSCRIBE')
-      say(session!, noSubscriptions)
-      const refused = session!.version === 5 ? reasons.implementationSpecific : reasons.unspecified
-      link.send({ cmd: 'suback', messageId, granted: packet.subscriptions.map(() => refused) })
-    } else if (cmd === 'unsubscribe') {
-      checkFilters(messageId, packet.unsubscriptions, 'UNSUBSCRIBE')
-      link.send({ cmd: 'unsuback', messageId, granted: packet.unsubscriptions.map(() => reasons.noSubscriptionExisted) })
-    } else if (cmd === 'disconnect') {
+    // Messages have bounds of their own, and so their acknowledgements.
+    if (cmd === 'publish') {
+      await publishing.take(packet)
+      return true
+    }
+    if (cmd === 'puback' && subscriptions.acknowledged(messageId)) return true
+    controls.spend()
+    if (cmd === 'pingreq') link.send({ cmd: 'pingresp' })
+    else if (cmd === 'subscribe') await subscriptions.subscribe(packet)
+    else if (cmd === 'unsubscribe') subscriptions.unsubscribe(packet)
+    else if (cmd === 'disconnect') {
       hasWill &&= session!.version === 5 && packet.reasonCode !== reasons.success
       return false
-    } else throw new PacketError(reasons.protocolError, `a client sends no ${cmd.toUpperCase()} here`)
+    } else if (cmd !== 'puback') throw new PacketError(reasons.protocolError, `a client sends no ${cmd.toUpperCase()} here`)
     return true
   }
 
@@ -140,7 +138,7 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
     else keepAlive!.restart()
   }
   try {
-    link.send(connackOf(session, options.inFlightMax, packetBytesMax))
+    link.send(connackOf(session, options.inFlightMax, packetBytesMax, parts.live !== undefined && options.subscriptionsMax > 0))
     for (let packet = await next(); packet !== undefined; packet = await next()) {
       keepAlive?.restart()
       if (!isDraining && !(await handle(packet))) break
@@ -153,6 +151,7 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
   } finally {
     keepAlive?.stop()
     keyEnd?.stop()
+    subscriptions.close()
     // A client that has ended its side may still read acknowledgements.
     await publishing.settled()
     connections.leave(connection)

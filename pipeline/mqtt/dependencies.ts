@@ -5,9 +5,13 @@ import type { AccessControl } from '../../control-plane/client.ts'
 import type { ArrivalListener } from '../ingest/arrivals.ts'
 import type { IngestMetrics } from '../ingest/metrics.ts'
 import type { Publisher } from '../ingest/publisher.ts'
+import type { LiveMessages } from '../live/messages.ts'
+import type { Rights } from '../live/rights.ts'
 import type { Budget } from './bounds/budget.ts'
 import type { Session } from './handshake.ts'
+import type { DeliveryMetrics } from './metrics.ts'
 import type { MqttOptions } from './options.ts'
+import type { openOutgoing } from './subscribe/outgoing.ts'
 import type { StartTimer } from './timer.ts'
 
 export interface MqttParts {
@@ -19,6 +23,11 @@ export interface MqttParts {
   readonly payloadBytesMax: number
   /** Of all connections. */
   readonly budget: Budget
+  /** What subscribers hear; undefined where the log is not read. */
+  readonly live: LiveMessages | undefined
+  readonly rights: Rights
+  readonly outgoingOf: ReturnType<typeof openOutgoing>
+  readonly deliveries: DeliveryMetrics
   readonly arrivals?: ArrivalListener | undefined
   readonly logger: Pick<Logger, 'info' | 'debug' | 'warn' | 'error'>
   readonly startTimer: StartTimer

@@ -21,6 +21,10 @@ export interface Session {
   /** Seconds; 0 for none. */
   readonly keepAliveSeconds: number
   readonly will: IConnectPacket['will'] | undefined
+  /** Messages with QoS 1 that the client may have unacknowledged (MQTT 5 §3.1.2.11.3). */
+  readonly receiveMax: number
+  /** The largest packet that the client takes. */
+  readonly packetBytesMax: number
   /** Whether the client asked for a session that survives the connection. */
   readonly wantsToStay: boolean
   /** The thing of the key. */
@@ -93,6 +97,8 @@ export async function authenticate(
     keepAliveSeconds: keepalive,
     // The payload is a part of a larger buffer.
     will: will && { ...will, payload: Buffer.from(will.payload) },
+    receiveMax: properties.receiveMaximum ?? 65_535,
+    packetBytesMax: properties.maximumPacketSize ?? Infinity,
     wantsToStay: version === 5 ? (properties.sessionExpiryInterval ?? 0) > 0 : !clean,
     thing: '',
     boundedOwner: undefined,
@@ -134,7 +140,7 @@ function isOther(userName: string, thing: string): boolean {
 export const topicAliasMax = 16
 
 /** @param packetBytesMax the largest packet that is accepted */
-export function connackOf(session: Session, inFlightMax: number, packetBytesMax: number): IConnackPacket {
+export function connackOf(session: Session, inFlightMax: number, packetBytesMax: number, canSubscribe: boolean): IConnackPacket {
   const { version, isClientIdAssigned, clientId, wantsToStay } = session
   if (version === 4) return { cmd: 'connack', sessionPresent: false, returnCode: returnCodes.accepted }
   const properties = {
@@ -145,8 +151,8 @@ export function connackOf(session: Session, inFlightMax: number, packetBytesMax:
     maximumPacketSize: packetBytesMax,
     ...(isClientIdAssigned ? { assignedClientIdentifier: clientId } : {}),
     topicAliasMaximum: topicAliasMax,
-    wildcardSubscriptionAvailable: false,
-    subscriptionIdentifiersAvailable: false,
+    wildcardSubscriptionAvailable: canSubscribe,
+    subscriptionIdentifiersAvailable: canSubscribe,
     sharedSubscriptionAvailable: false,
   }
   return { cmd: 'connack', sessionPresent: false, reasonCode: reasons.success, properties }

@@ -25,6 +25,12 @@ export interface Link {
   next(bytesMax: number): Promise<Packet | undefined>
   /** Does nothing after the end. */
   send(packet: Packet): void
+  /** The bytes of a packet. */
+  sendBytes(bytes: Buffer): void
+  /** False while the client takes nothing more: what was sent last is in memory here. */
+  hasRoom(): boolean
+  /** Calls `listener` when there is room again. */
+  onRoom(listener: () => void): void
   /** Sends a last packet, and closes the connection when the client has it, or after a second. Nothing is read from then on. */
   end(last?: Packet): void
 }
@@ -92,6 +98,10 @@ export function openLink(socket: Socket, startTimer: StartTimer): Link {
     return encode({ ...packet, properties: { ...packet.properties, reasonString: undefined } } as unknown as Packet, version)
   }
 
+  function sendBytes(bytes: Buffer): void {
+    if (socket.writable && !socket.writableEnded) socket.write(bytes)
+  }
+
   return {
     address: socket.remoteAddress === undefined ? '' : oneForm(socket.remoteAddress),
     closed: closing.signal,
@@ -108,9 +118,10 @@ export function openLink(socket: Socket, startTimer: StartTimer): Link {
       const found = await frame(bytesMax)
       return found && decode(found, version)
     },
-    send(packet) {
-      if (socket.writable && !socket.writableEnded) socket.write(bytesOf(packet))
-    },
+    send: packet => sendBytes(bytesOf(packet)),
+    sendBytes,
+    hasRoom: () => !socket.writableNeedDrain,
+    onRoom: listener => void socket.on('drain', listener),
     end(last) {
       if (hasEnded) return
       hasEnded = true

@@ -6,6 +6,7 @@ import { pause } from '../../config/aborting.ts'
 import { listenFailure, reachableAddress } from '../../http/listen.ts'
 import type { ServerTls } from '../../http/server.ts'
 import { openReceiptClock } from '../ingest/receipt-clock.ts'
+import { watchRights } from '../live/rights.ts'
 import { openBudget } from './bounds/budget.ts'
 import { openHalfOpen } from './bounds/half-open.ts'
 import { openMembers } from './bounds/members.ts'
@@ -13,9 +14,11 @@ import { type Connection, type Connections, serveConnection } from './connection
 import type { MqttParts } from './dependencies.ts'
 import { type Link, openLink } from './link.ts'
 import type { MqttMetrics } from './metrics.ts'
+import { openOutgoing } from './subscribe/outgoing.ts'
 import { type StartTimer, startTimer as startProcessTimer } from './timer.ts'
 
-export interface MqttListenerParts extends Omit<MqttParts, 'say' | 'startTimer' | 'receiptUs' | 'budget'> {
+export interface MqttListenerParts
+  extends Omit<MqttParts, 'say' | 'startTimer' | 'receiptUs' | 'budget' | 'rights' | 'outgoingOf' | 'deliveries'> {
   readonly tls?: ServerTls | undefined
   readonly connectionMetrics: MqttMetrics
   /** Connections that have not sent a CONNECT; with more the oldest is closed. */
@@ -44,6 +47,9 @@ export async function openMqttListener(parts: MqttListenerParts): Promise<MqttLi
     startTimer,
     receiptUs: openReceiptClock(),
     budget: openBudget(options.inFlightBytesMax),
+    rights: watchRights(access, logger),
+    outgoingOf: openOutgoing(),
+    deliveries: connectionMetrics,
     say: openSay(logger),
   }
   const handshakes = new Set<Link>()

@@ -1,11 +1,18 @@
-// Metrics of MQTT: open connections. Messages and refusals are counted with those of ingest.
+// Metrics of MQTT: open connections, and what subscribers got. Messages that arrive and refusals are counted with those of ingest.
 
 import type { Registry } from 'prom-client'
-import { gauge, openConnectionsHelp } from '../writer/metrics.ts'
+import { counter, errorsHelp, gauge, openConnectionsHelp, sentEventsHelp } from '../writer/metrics.ts'
 
-export interface MqttMetrics {
+export interface MqttMetrics extends DeliveryMetrics {
   opened(): void
   closed(): void
+}
+
+export interface DeliveryMetrics {
+  /** A message was sent to a subscriber. */
+  delivered(): void
+  /** Messages of a subscription were deleted from the log before they could be sent. */
+  lost(): void
 }
 
 const component = { component_id: 'mqtt', component_kind: 'source' } as const
@@ -14,5 +21,12 @@ const component = { component_id: 'mqtt', component_kind: 'source' } as const
 export function openMqttMetrics(registry: Registry): MqttMetrics {
   const connections = gauge(registry, 'open_connections', openConnectionsHelp, Object.keys(component)).labels(component)
   connections.set(0)
-  return { opened: () => connections.inc(), closed: () => connections.dec() }
+  const delivered = counter(registry, 'component_sent_events_total', sentEventsHelp, Object.keys(component)).labels(component)
+  const lost = counter(registry, 'component_errors_total', errorsHelp, [...Object.keys(component), 'stage', 'error_type', 'error_code'])
+  return {
+    opened: () => connections.inc(),
+    closed: () => connections.dec(),
+    delivered: () => delivered.inc(),
+    lost: () => lost.inc({ ...component, stage: 'sending', error_type: 'reader_failed', error_code: 'lost' }),
+  }
 }

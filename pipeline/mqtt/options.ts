@@ -7,7 +7,7 @@ import { mediaTypes } from '../ingest/content-type.ts'
 /** @param enabled by default in this role */
 export const mqttOptions = (enabled: boolean) =>
   Type.Object({
-    enabled: Type.Boolean({ default: enabled, description: 'Whether devices can publish over MQTT.' }),
+    enabled: Type.Boolean({ default: enabled, description: 'Whether devices can publish and subscribe over MQTT.' }),
     host: Type.String({
       default: '127.0.0.1',
       minLength: 1,
@@ -46,11 +46,18 @@ export const mqttOptions = (enabled: boolean) =>
       maximum: 600_000,
       description: 'Milliseconds within which a client must have sent its CONNECT and be accepted.',
     }),
+    subscriptionsMax: Type.Integer({
+      default: 100,
+      minimum: 0,
+      maximum: 10_000,
+      description: 'Subscriptions of one connection; further ones are refused. 0 turns subscribing off.',
+    }),
     inFlightMax: Type.Integer({
       default: 64,
       minimum: 1,
       maximum: 65_535,
-      description: 'Messages of one connection that may wait for the log at once: the Receive Maximum.',
+      description:
+        'Messages of one connection that may wait for the log at once, the Receive Maximum; and those that may wait for the acknowledgement of the client.',
     }),
     inFlightBytesMax: Type.Integer({
       default: 16 * 1024 * 1024,

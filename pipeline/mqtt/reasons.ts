@@ -19,6 +19,7 @@ export const reasons = {
   badAuthenticationMethod: 0x8c,
   keepAliveTimeout: 0x8d,
   sessionTakenOver: 0x8e,
+  topicFilterInvalid: 0x8f,
   topicNameInvalid: 0x90,
   receiveMaximumExceeded: 0x93,
   topicAliasInvalid: 0x94,
@@ -27,6 +28,7 @@ export const reasons = {
   payloadFormatInvalid: 0x99,
   retainNotSupported: 0x9a,
   qosNotSupported: 0x9b,
+  sharedNotSupported: 0x9e,
   connectionRateExceeded: 0x9f,
 } as const
 

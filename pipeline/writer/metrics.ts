@@ -63,19 +63,14 @@ export function pipelineMetrics(registry: Registry, writer: string, topics: read
     'Bytes of the messages that a component received.',
     component,
   )
-  const sent = counter(registry, 'component_sent_events_total', 'Messages stored.', component)
+  const sent = counter(registry, 'component_sent_events_total', sentEventsHelp, component)
   const sentUnnumbered = counter(
     registry,
     'component_sent_unnumbered_records_total',
     'Records that PostgreSQL stores with their texts, since their channel has all its numbers of series or their texts are too long.',
     component,
   )
-  const errors = counter(
-    registry,
-    'component_errors_total',
-    'Errors by stage and type; a dead letter is one, with its rule as `error_code`.',
-    [...component, 'stage', 'error_type', 'error_code'],
-  )
+  const errors = counter(registry, 'component_errors_total', errorsHelp, [...component, 'stage', 'error_type', 'error_code'])
   const discarded = counter(
     registry,
     'component_discarded_events_total',
@@ -209,8 +204,10 @@ export function groupMetrics(registry: Registry, writer: string, topics: readonl
   }
 }
 
-/** Of the gauge `open_connections`, which several components of a process share. */
+/** Of metrics that several components of a process share. */
 export const openConnectionsHelp = 'Open connections: live streams of a reader, and MQTT connections.'
+export const sentEventsHelp = 'Messages stored, or sent to a subscriber of MQTT.'
+export const errorsHelp = 'Errors by stage and type; a dead letter is one, with its rule as `error_code`.'
 
 /** The counter of this name in the registry, created if it is missing: several components of a process share their names. */
 export function counter(registry: Registry, name: string, help: string, labelNames: readonly string[]): Counter {

@@ -7,6 +7,9 @@ import type { RoleListeners } from '../../http/role-listeners.ts'
 import { openIngestMetrics } from '../../pipeline/ingest/metrics.ts'
 import { openPublisher } from '../../pipeline/ingest/publisher.ts'
 import { ingestRoutes } from '../../pipeline/ingest/routes.ts'
+import { defaultDecoding } from '../../pipeline/ingest/strict-handling.ts'
+import { openLiveMessages } from '../../pipeline/live/live.ts'
+import type { LiveMessages } from '../../pipeline/live/messages.ts'
 import { type Log, LogUnavailableError } from '../../pipeline/log.ts'
 import { openMqtt } from '../mqtt.ts'
 import { openRoleAccess } from '../remote-access.ts'
@@ -58,7 +61,8 @@ async function open(options: IngestRoleOptions, openLog: OpenIngestLog, role: Ro
     checks: { log: () => log.check(), 'control-plane': () => control.check() },
     isServing: () => control.isAccepted(),
   })
-  await openMqtt({ ...parts, publisher, mqtt: options.mqtt, registry, closeLater })
+  const live = await openLive(options, role)
+  await openMqtt({ ...parts, publisher, live, mqtt: options.mqtt, registry, closeLater })
   const openingLog = openWhenThere({
     open: () => openLog(options.log, logger),
     closeLate: late => late.close(),
@@ -72,6 +76,24 @@ async function open(options: IngestRoleOptions, openLog: OpenIngestLog, role: Ro
   await Promise.all([takeLog(), control.reachFirst(signal)])
   void watchDependency(() => log.check(), outages.report('log'), signal)
   return listeners
+}
+
+/** What subscribers over MQTT hear. Does not connect to Kafka before there is one. */
+async function openLive(
+  { log, ingest, mqtt }: IngestRoleOptions,
+  { closeLater, outages, logger }: RoleScope<'log' | 'control_plane'>,
+): Promise<LiveMessages | undefined> {
+  if (!mqtt.enabled || mqtt.subscriptionsMax === 0) return undefined
+  const { kafkaLiveTopic } = await import('../../pipeline/live/kafka.ts')
+  const message = { payloadBytes: ingest.payloadBytesMax }
+  const live = openLiveMessages({
+    topic: kafkaLiveTopic({ log, envelope: {}, message }, logger),
+    decoder: defaultDecoding(ingest.payloadBytesMax),
+    outage: outages.report('log'),
+    logger,
+  })
+  closeLater(() => live.close())
+  return live
 }
 
 /** Placeholder for the log until it is open. */

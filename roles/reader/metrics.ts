@@ -5,7 +5,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Histogram, type Registry } from 'prom-client'
 import type { HttpServer } from '../../http/server.ts'
-import { counter, gauge, openConnectionsHelp } from '../../pipeline/writer/metrics.ts'
+import { counter, errorsHelp, gauge, openConnectionsHelp } from '../../pipeline/writer/metrics.ts'
 import type { LiveMetrics } from '../../readers/live/routes.ts'
 import { QueryTooLargeError, type Reader } from '../../readers/reader.ts'
 
@@ -39,12 +39,7 @@ export function openReaderMetrics(registry: Registry): ReaderMetrics {
     buckets,
     registers: [registry],
   })
-  const errors = counter(
-    registry,
-    'component_errors_total',
-    'Errors by stage and type; a dead letter is one, with its rule as `error_code`.',
-    [...componentLabels, 'stage', 'error_type', 'error_code'],
-  )
+  const errors = counter(registry, 'component_errors_total', errorsHelp, [...componentLabels, 'stage', 'error_type', 'error_code'])
 
   const streams = gauge(registry, 'open_connections', openConnectionsHelp, componentLabels).labels(component)
   streams.set(0)

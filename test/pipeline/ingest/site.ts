@@ -30,10 +30,11 @@ export const limitedKey: string = randomUUID()
 export const unlimited = { thingMessagesPerMinute: 0, channelMessagesPerMinute: 0, clientCertificates: 'none' } as const
 
 /** Knows two keys and one connection. */
-export function openKeys(): AccessControl & { requests: AccessRequest[]; fail?: Error; isBounded: boolean } {
+export function openKeys(): AccessControl & { requests: AccessRequest[]; fail?: Error; isBounded: boolean; isConnected: boolean } {
   return {
     requests: [],
     isBounded: false,
+    isConnected: true,
     async authorize(request) {
       this.requests.push(request)
       if (this.fail !== undefined) throw this.fail
@@ -42,7 +43,7 @@ export function openKeys(): AccessControl & { requests: AccessRequest[]; fail?: 
       if (credential.scheme !== 'Thing' || ![key, looseKey].includes(credential.secret))
         return { allowed: false, reason: 'unauthenticated' }
       const whose = { publisher: credential.secret === key ? thing : looseThing, owner: 'user', isBounded: this.isBounded }
-      if (credential.secret !== key || asked !== channel) return { allowed: false, reason: 'forbidden', ...whose }
+      if (credential.secret !== key || asked !== channel || !this.isConnected) return { allowed: false, reason: 'forbidden', ...whose }
       return { allowed: true, ...whose }
     },
     onChange: () => () => undefined,

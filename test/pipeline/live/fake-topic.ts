@@ -9,7 +9,7 @@ import { logPartition } from '../../../transformers/log-partition.ts'
 export interface FakeTopic extends LiveTopic {
   /** Appends one record for each name. Resolves in the next turn, like the commit of a log. */
   append(partition: number, channel: string, names: readonly string[]): Promise<void>
-  appendPayload(partition: number, channel: string, payload: string): void
+  appendPayload(partition: number, channel: string, payload: string, own?: Partial<RawMessage>): void
   deleteBelow(partition: number, offset: number): void
   /** As after the election of a replica that lacks the last messages. */
   loseFrom(partition: number, offset: number): void
@@ -31,7 +31,7 @@ export interface FakeTopic extends LiveTopic {
   end(partition: number): number
 }
 
-interface Stored {
+interface Stored extends Partial<Omit<RawMessage, 'offset' | 'channel' | 'payload'>> {
   readonly offset: number
   readonly channel: string
   readonly payload: Uint8Array
@@ -66,9 +66,9 @@ export function openFakeTopic(partitionCount: number): FakeTopic {
       topic.appendPayload(partition, channel, JSON.stringify(names.map(n => ({ n, v: 1 }))))
       await new Promise(resolve => setImmediate(resolve))
     },
-    appendPayload(partition, channel, payload) {
+    appendPayload(partition, channel, payload, own) {
       const to = partitions[partition]!
-      to.messages.push({ offset: to.end++, channel, payload: Buffer.from(payload) })
+      to.messages.push({ ...own, offset: to.end++, channel, payload: Buffer.from(payload) })
       if (!topic.isQuiet) for (const { call } of listeners) call()
     },
     deleteBelow(partition, offset) {
@@ -161,7 +161,7 @@ function chunkOf(partition: number, from: number, to: number, found: readonly St
         message,
         next() {
           const next = found[++at]
-          if (next !== undefined) Object.assign(message, next)
+          if (next !== undefined) Object.assign(message, { subtopic: '', contentType: '', fault: undefined }, next)
           return next !== undefined
         },
         key: () => Buffer.from(message.channel),

@@ -24,8 +24,8 @@ test('a client of MQTT 5 gets what the server accepts', async () => {
     maximumPacketSize: payloadBytesMax + 16_384,
     assignedClientIdentifier: expect.stringMatching(/^[\w-]{36}$/),
     topicAliasMaximum: 16,
-    wildcardSubscriptionAvailable: false,
-    subscriptionIdentifiersAvailable: false,
+    wildcardSubscriptionAvailable: true,
+    subscriptionIdentifiersAvailable: true,
     sharedSubscriptionAvailable: false,
   })
 })
@@ -296,20 +296,6 @@ test('a key that was replaced ends the connection when its time is over', async 
   site.keys.authorize = async () => ({ allowed: false, reason: 'unauthenticated' })
   site.timers[1]!.fire()
   expect(await client.rest()).toMatchObject([{ cmd: 'disconnect', reasonCode: 0x87 }])
-})
-
-test.each([
-  [4, [0x80, 0x80]],
-  [5, [0x83, 0x83]],
-] as const)('MQTT version %i: subscriptions are refused one by one, and the connection stays', async (version, granted) => {
-  const site = await openSite()
-  const client = await site.connect(version)
-  const subscriptions = [topic, `${topic}/#`].map(one => ({ topic: one, qos: 1 as const }))
-  client.send({ cmd: 'subscribe', messageId: 7, subscriptions })
-  expect(await client.next()).toMatchObject({ cmd: 'suback', messageId: 7, granted })
-  expect(site.said).toEqual([expect.stringContaining('subscribing is not supported')])
-  client.send({ cmd: 'unsubscribe', messageId: 8, unsubscriptions: [topic] })
-  expect(await client.next()).toMatchObject({ cmd: 'unsuback', messageId: 8 })
 })
 
 test.each([4, 5] as const)('MQTT version %i: a SUBSCRIBE or UNSUBSCRIBE without a filter ends the connection', async version => {

@@ -30,3 +30,15 @@ test('mqtt.js publishes over TLS', async () => {
   await client.publishAsync(`channels/${channel}/messages`, pack, { qos: 1 })
   expect(site.log.messages).toHaveLength(1)
 })
+
+test.each([4, 5] as const)('mqtt.js subscribes with version %i, and hears what is in the log', async protocolVersion => {
+  const site = await openSite()
+  const options = { protocolVersion, username: thing, password: key, reconnectPeriod: 0 } as const
+  const client = await mqtt.connectAsync(`mqtt://127.0.0.1:${site.port}`, options)
+  onTestFinished(() => client.endAsync())
+  expect(await client.subscribeAsync(`channels/${channel}/messages/+/b`, { qos: 1 })).toMatchObject([{ qos: 1 }])
+  const heard = new Promise<[string, string]>(resolve => client.once('message', (topic, payload) => resolve([topic, payload.toString()])))
+  site.topic.appendPayload(1, channel, 'unheard', { subtopic: 'a.c' })
+  site.topic.appendPayload(1, channel, 'heard', { subtopic: 'a.b' })
+  expect(await heard).toEqual([`channels/${channel}/messages/a/b`, 'heard'])
+})

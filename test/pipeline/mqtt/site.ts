@@ -13,6 +13,9 @@ import { openMqttMetrics } from '../../../pipeline/mqtt/metrics.ts'
 import type { MqttOptions } from '../../../pipeline/mqtt/options.ts'
 import { type FakeLog, openFakeLog } from '../fake-log.ts'
 import { channel, key, openKeys, thing, unlimited } from '../ingest/site.ts'
+import { key, openKeys, thing, unlimited } from '../ingest/site.ts'
+import { openLive } from '../live/follower.ts'
+import { type FakeTopic, openFakeTopic } from '../live/fake-topic.ts'
 import { type Client, connectPacket, openClient, type Version } from './client.ts'
 
 export const payloadBytesMax = 1_000
@@ -31,6 +34,8 @@ export interface ManualTimer {
 export interface MqttSite {
   readonly port: number
   readonly log: FakeLog
+  /** What subscribers hear. */
+  readonly topic: FakeTopic
   readonly keys: ReturnType<typeof openKeys>
   readonly registry: Registry
   readonly timers: ManualTimer[]
@@ -69,6 +74,9 @@ export async function openSite({
   const log = openFakeLog()
   const used: Log = append === undefined ? log : { ...log, append: messages => append(messages, log) }
   const registry = new Registry()
+  const topic = openFakeTopic(2)
+  const live = openLive(topic)
+  onTestFinished(() => live.close())
   const metrics = openIngestMetrics(registry)
   const said: string[] = []
   const whispered: string[] = []
@@ -87,6 +95,7 @@ export async function openSite({
     inFlightBytesMax: 1_000_000,
     connectTimeoutMs: 10_000,
     inFlightMax: 4,
+    subscriptionsMax: 5,
     ...own,
   }
   const ingest = { payloadBytesMax, ...unlimited, thingMessagesPerMinute }
@@ -104,6 +113,7 @@ export async function openSite({
     halfOpenMax,
     tls,
     connectionMetrics: openMqttMetrics(registry),
+    live,
     startTimer(waitMs, call) {
       const timer: ManualTimer = { waitMs, restarts: 0, isStopped: false, fire: call }
       timers.push(timer)
@@ -122,6 +132,7 @@ export async function openSite({
   return {
     port,
     log,
+    topic,
     keys,
     registry,
     timers,

@@ -1,0 +1,67 @@
+// The topic filter of a subscription: one channel, and the levels of the subtopic (MQTT 5 §4.7).
+
+import { noChannel, parseChannel } from '../../../control-plane/client.ts'
+import { subtopicLimits } from '../../ingest/subtopic.ts'
+import { reasons } from '../reasons.ts'
+
+export interface TopicFilter {
+  readonly channel: string
+  /** Of the subtopic. `+` stands for one level, `#` at the end for any number. */
+  readonly levels: readonly string[]
+}
+
+/** The filter is refused; the message is for the subscriber. */
+export class FilterError extends Error {
+  override readonly name = 'FilterError'
+  readonly reasonCode: number
+
+  /** @param reasonCode of the SUBACK for a client of MQTT 5 (MQTT 5 §3.9.3) */
+  constructor(reasonCode: number, message: string) {
+    super(message)
+    this.reasonCode = reasonCode
+  }
+}
+
+const form = 'channels/<channel>/messages, with levels of the subtopic, + and # below it'
+const shared = /^\$share(?:\/|$)/
+/** Levels of a subtopic are separated by `.` as well. */
+const separator = /[/.]/
+
+/**
+ * `channels/<channel>/messages[/<level>/…]`; a `/` before it is allowed, and what follows a `?` is left out, as existing devices send both.
+ *
+ * @returns `noChannel` as channel for an id that no channel has, which is refused with the rights
+ * @throws FilterError
+ */
+export function parseFilter(text: string): TopicFilter {
+  if (shared.test(text))
+    throw new FilterError(reasons.sharedNotSupported, 'shared subscriptions are not supported: subscribe without $share')
+  const [path = ''] = text.replace(/^\//, '').split('?', 1)
+  const [top, channel = '', messages, ...below] = path.split('/')
+  if (top === '#' || top === '+' || (top === 'channels' && /[+#]/.test(channel))) {
+    throw new FilterError(reasons.notAuthorized, `a filter names one channel, and has wildcards only below it: subscribe to ${form}`)
+  }
+  if (top !== 'channels' || messages !== 'messages') throw invalid(`the filter is not ${form}`)
+  const levels = below.flatMap(level => (level === '+' || level === '#' ? [level] : level.split(separator).filter(part => part !== '')))
+  if (levels.length > subtopicLimits.parts + 1) throw invalid(`a filter has more than ${subtopicLimits.parts} levels of the subtopic`)
+  for (const [at, level] of levels.entries()) {
+    if (level === '#' ? at < levels.length - 1 : level !== '+' && /[+#]/.test(level)) {
+      throw invalid('+ stands alone between two /, and # alone at the end')
+    }
+  }
+  return { channel: parseChannel(channel) ?? noChannel, levels }
+}
+
+function invalid(sentence: string): FilterError {
+  return new FilterError(reasons.topicFilterInvalid, sentence)
+}
+
+/** @param parts of a subtopic; none for an empty one */
+export function matches(levels: readonly string[], parts: readonly string[]): boolean {
+  for (const [at, level] of levels.entries()) {
+    // It stands for no level as well (MQTT 5 §4.7.1.2).
+    if (level === '#') return true
+    if (at >= parts.length || (level !== '+' && level !== parts[at])) return false
+  }
+  return levels.length === parts.length
+}

@@ -1,0 +1,68 @@
+// A message of the log as the PUBLISH that subscribers get. Its bytes are made once for all that take it alike, since a message may have many subscribers.
+
+import type { LiveMessage } from '../../live/messages.ts'
+import { encode, type Version } from '../packets.ts'
+
+export interface Outgoing {
+  /** The parts of its subtopic, for filters. */
+  readonly parts: readonly string[]
+  /** False if its subtopic, which another producer chose, cannot be part of a topic: it has `+`, `#` or half a surrogate pair. */
+  readonly hasTopic: boolean
+  /** @param identifiers of the subscriptions that it matches (MQTT 5 §3.3.2.3.8) */
+  bytes(version: Version, qos: 0 | 1, messageId: number, identifiers: readonly number[]): Buffer
+}
+
+/** @returns a function that makes a message's form at the first call, and keeps it as long as the message */
+export function openOutgoing(): (message: LiveMessage) => Outgoing {
+  const made = new WeakMap<LiveMessage, Outgoing>()
+  return message => {
+    let outgoing = made.get(message)
+    if (outgoing === undefined) {
+      outgoing = outgoingOf(message)
+      made.set(message, outgoing)
+    }
+    return outgoing
+  }
+}
+
+function outgoingOf({ raw: { channel, subtopic, contentType, payload } }: LiveMessage): Outgoing {
+  const parts = subtopic === '' ? [] : subtopic.split('.')
+  const topic = ['channels', channel, 'messages', ...parts].join('/')
+  const topicBytes = Buffer.byteLength(topic)
+  /** By version and QoS, without identifiers; the packet id is written into a copy. */
+  const common = new Map<string, Buffer>()
+
+  function generate(version: Version, qos: 0 | 1, messageId: number, identifiers: readonly number[]): Buffer {
+    const properties = {
+      ...(contentType === '' ? {} : { contentType }),
+      ...(identifiers.length === 0 ? {} : { subscriptionIdentifier: [...identifiers] }),
+    }
+    const packet = { cmd: 'publish', topic, payload: Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength) } as const
+    return encode({ ...packet, qos, messageId, dup: false, retain: false, ...(version === 5 ? { properties } : {}) }, version)
+  }
+
+  return {
+    parts,
+    hasTopic: !/[+#]/.test(subtopic) && subtopic.isWellFormed(),
+    bytes(version, qos, messageId, identifiers) {
+      if (identifiers.length > 0) return generate(version, qos, messageId, identifiers)
+      const key = `${version} ${qos}`
+      let bytes = common.get(key)
+      if (bytes === undefined) {
+        bytes = generate(version, qos, 1, [])
+        common.set(key, bytes)
+      }
+      if (qos === 0) return bytes
+      const own = Buffer.from(bytes)
+      own.writeUInt16BE(messageId, idAt(own, topicBytes))
+      return own
+    },
+  }
+}
+
+/** Where the packet id of a PUBLISH is: after the kind, the length, and the topic with its length (MQTT 5 §3.3.2). */
+function idAt(bytes: Buffer, topicBytes: number): number {
+  let at = 1
+  while (bytes[at++]! >= 0x80);
+  return at + 2 + topicBytes
+}

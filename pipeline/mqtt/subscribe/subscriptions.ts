@@ -1,0 +1,260 @@
+// What one connection has subscribed to. Each channel is followed once, whatever number of filters name it, and a message that matches several of them is sent
+// once. What a client does not take waits in the log: nothing is queued here but what was sent and is not acknowledged.
+
+import type { ISubscribePacket, IUnsubscribePacket } from 'mqtt-packet'
+import { type AccessRequest, AccessUnavailableError } from '../../../control-plane/client.ts'
+import { type Follower, type Following, type LiveMessage, type LiveMessages, LiveUnavailableError } from '../../live/messages.ts'
+import type { Followed, StreamReader } from '../../live/rights.ts'
+import type { MqttParts } from '../dependencies.ts'
+import type { Session } from '../handshake.ts'
+import type { Link } from '../link.ts'
+import { checkFilters } from '../packets.ts'
+import { reasons } from '../reasons.ts'
+import { FilterError, matches, parseFilter, type TopicFilter } from './filter.ts'
+
+export interface Subscriptions {
+  /**
+   * Answers each filter in a SUBACK; messages begin after it.
+   *
+   * @throws PacketError
+   */
+  subscribe(packet: ISubscribePacket): Promise<void>
+  /** @throws PacketError */
+  unsubscribe(packet: IUnsubscribePacket): void
+  /** Takes the client's PUBACK. @returns false if no message waits for it */
+  acknowledged(messageId: number): boolean
+  /** Nothing is sent afterwards. */
+  close(): void
+}
+
+interface SubscriptionsParts {
+  readonly session: Session
+  readonly link: Link
+  readonly parts: MqttParts
+  /** Ends the connection. */
+  readonly end: (reasonCode: number, sentence: string) => void
+}
+
+interface Subscription extends TopicFilter {
+  readonly qos: 0 | 1
+  /** Leaves out what the thing itself published. */
+  readonly isNoLocal: boolean
+  readonly identifier: number | undefined
+}
+
+/** A channel that is followed. */
+interface Heard {
+  readonly following: Following
+  /** By filter as it was sent. */
+  readonly subscriptions: Map<string, Subscription>
+  stop(): void
+}
+
+/** How a message is sent to this client. */
+interface Delivery {
+  readonly qos: 0 | 1
+  readonly identifiers: readonly number[]
+}
+
+const messageIdMax = 65_535
+
+const endings = {
+  access_ended: [reasons.notAuthorized, 'the thing may no longer read a channel that it has subscribed to'],
+  unavailable: [reasons.serverBusy, 'the rights of a subscription cannot be checked now: connect again'],
+} as const
+
+export function openSubscriptions({ session, link, parts, end }: SubscriptionsParts): Subscriptions {
+  const { access, live, rights, outgoingOf, deliveries, options, say } = parts
+  const { version } = session
+  const channels = new Map<string, Heard>()
+  /** Sent with QoS 1 and not acknowledged. */
+  const unacknowledged = new Set<number>()
+  const unacknowledgedMax = Math.min(options.inFlightMax, session.receiveMax)
+  let lastId = 0
+  let isClosed = false
+  let waiting: PromiseWithResolvers<void> | undefined
+
+  function hasRoom(qos: 0 | 1): boolean {
+    return link.hasRoom() && (qos === 0 || unacknowledged.size < unacknowledgedMax)
+  }
+
+  function wake(): void {
+    waiting?.resolve()
+    waiting = undefined
+  }
+  link.onRoom(wake)
+
+  function nextId(): number {
+    do lastId = lastId === messageIdMax ? 1 : lastId + 1
+    while (unacknowledged.has(lastId))
+    return lastId
+  }
+
+  function deliveryOf({ raw }: LiveMessage, messageParts: readonly string[], { subscriptions }: Heard): Delivery | undefined {
+    let qos: 0 | 1 | undefined
+    const identifiers: number[] = []
+    for (const { levels, qos: own, isNoLocal, identifier } of subscriptions.values()) {
+      if ((isNoLocal && raw.publisher === session.thing) || !matches(levels, messageParts)) continue
+      if (qos === undefined || own > qos) qos = own
+      if (identifier !== undefined) identifiers.push(identifier)
+    }
+    return qos === undefined ? undefined : { qos, identifiers }
+  }
+
+  /** @returns false if there is no room */
+  function send(message: LiveMessage, heard: Heard): boolean {
+    const outgoing = outgoingOf(message)
+    const delivery = message.raw.fault === undefined && outgoing.hasTopic ? deliveryOf(message, outgoing.parts, heard) : undefined
+    if (delivery === undefined) return true
+    const { qos, identifiers } = delivery
+    if (!hasRoom(qos)) return false
+    const messageId = qos === 0 ? 0 : nextId()
+    const bytes = outgoing.bytes(version, qos, messageId, identifiers)
+    // Such a message counts as delivered (MQTT 5 §3.1.2.11.4).
+    if (bytes.length > session.packetBytesMax) return true
+    if (qos === 1) unacknowledged.add(messageId)
+    link.sendBytes(bytes)
+    deliveries.delivered()
+    return true
+  }
+
+  function followerOf(heard: Heard, channel: string): Follower {
+    return {
+      partsOf: () => 1,
+      take: (message, first, last) => (send(message, heard) ? last : first),
+      space() {
+        // Room for the highest QoS is room for each message, so `take` does not refuse what this lets through.
+        if (hasRoom([...heard.subscriptions.values()].some(({ qos }) => qos === 1) ? 1 : 0)) return undefined
+        waiting ??= Promise.withResolvers<void>()
+        return waiting.promise
+      },
+      lost() {
+        say(session, 'messages were deleted from the log before they could be delivered', { channel })
+        deliveries.lost()
+      },
+      end: () => end(reasons.serverBusy, 'the log cannot be followed now: connect again'),
+    }
+  }
+
+  /** Whether the thing may hear the channel. @throws FilterError */
+  async function admit(request: AccessRequest): Promise<StreamReader> {
+    const right = await access.authorize(request)
+    if (!right.allowed || right.publisher === null || right.publisher !== session.thing) {
+      throw new FilterError(reasons.notAuthorized, 'the thing is not connected to the channel of the filter')
+    }
+    return { request, right }
+  }
+
+  /** @throws FilterError, AccessUnavailableError, LiveUnavailableError */
+  async function follow(log: LiveMessages, channel: string, begins: (() => void)[]): Promise<Heard> {
+    const { credential, address } = session
+    const reader = await admit({ credential, channel, action: 'read', address })
+    const following = await log.follow(channel, undefined)
+    let isOver = false
+    const followed: Followed = {
+      end(reason) {
+        const [reasonCode, sentence] = endings[reason]
+        end(reasonCode, sentence)
+      },
+      ended: () => (isOver ? 'left' : undefined),
+    }
+    const heard: Heard = {
+      following,
+      subscriptions: new Map(),
+      stop() {
+        isOver = true
+        following.stop()
+        rights.forget(followed)
+        wake()
+        if (channels.get(channel) === heard) channels.delete(channel)
+      },
+    }
+    channels.set(channel, heard)
+    // The access may have ended since it was checked.
+    await rights.watch(followed, reader)
+    begins.push(() => {
+      if (!isOver) following.start(followerOf(heard, channel))
+    })
+    return heard
+  }
+
+  function count(): number {
+    let all = 0
+    for (const { subscriptions } of channels.values()) all += subscriptions.size
+    return all
+  }
+
+  /** @returns the granted QoS. @throws FilterError, AccessUnavailableError, LiveUnavailableError */
+  async function grant(
+    { topic, qos, nl = false }: ISubscribePacket['subscriptions'][number],
+    identifier: number | undefined,
+    begins: (() => void)[],
+  ): Promise<number> {
+    if (live === undefined || options.subscriptionsMax === 0) {
+      throw new FilterError(reasons.implementationSpecific, 'subscribing is turned off: see mqtt.subscriptions_max')
+    }
+    const filter = parseFilter(topic)
+    const known = channels.get(filter.channel)
+    if (known?.subscriptions.has(topic) !== true && count() >= options.subscriptionsMax) {
+      throw new FilterError(reasons.quotaExceeded, `a connection has at most ${options.subscriptionsMax} subscriptions: unsubscribe some`)
+    }
+    const heard = known ?? (await follow(live, filter.channel, begins))
+    if (isClosed) {
+      heard.stop()
+      return reasons.unspecified
+    }
+    const granted = qos === 0 ? 0 : 1
+    heard.subscriptions.set(topic, { ...filter, qos: granted, isNoLocal: nl, identifier })
+    return granted
+  }
+
+  function refusalOf(error: unknown, topic: string): number {
+    const [reasonCode, sentence] =
+      error instanceof FilterError
+        ? [error.reasonCode, error.message]
+        : error instanceof AccessUnavailableError || error instanceof LiveUnavailableError
+          ? [reasons.unspecified, `${error.message}: subscribe again`]
+          : [undefined, '']
+    if (reasonCode === undefined) throw error
+    say(session, `subscription refused: ${sentence}`, { topic: topic.slice(0, 200) })
+    return version === 4 ? reasons.unspecified : reasonCode
+  }
+
+  return {
+    async subscribe({ messageId = 0, subscriptions, properties }) {
+      checkFilters(messageId, subscriptions, 'SUBSCRIBE')
+      const granted: number[] = []
+      const begins: (() => void)[] = []
+      for (const one of subscriptions) {
+        granted.push(await grant(one, properties?.subscriptionIdentifier, begins).catch((error: unknown) => refusalOf(error, one.topic)))
+      }
+      link.send({ cmd: 'suback', messageId, granted })
+      for (const begin of begins) begin()
+    },
+
+    unsubscribe({ messageId = 0, unsubscriptions }) {
+      checkFilters(messageId, unsubscriptions, 'UNSUBSCRIBE')
+      const granted = unsubscriptions.map(topic => {
+        for (const heard of channels.values()) {
+          if (!heard.subscriptions.delete(topic)) continue
+          if (heard.subscriptions.size === 0) heard.stop()
+          return reasons.success
+        }
+        return reasons.noSubscriptionExisted
+      })
+      link.send({ cmd: 'unsuback', messageId, granted })
+    },
+
+    acknowledged(messageId) {
+      if (!unacknowledged.delete(messageId)) return false
+      wake()
+      return true
+    },
+
+    close() {
+      isClosed = true
+      for (const heard of [...channels.values()]) heard.stop()
+      wake()
+    },
+  }
+}
