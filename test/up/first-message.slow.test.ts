@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import mqtt from 'mqtt'
 import { expect, test } from 'vitest'
 import { inDepth } from '../depth.ts'
-import { type Answer, call, expectStatus, makeSite, publish, readUntil } from './operator.ts'
+import { type Answer, call, expectStatus, makeSite, publish, readUntil, type Site } from './operator.ts'
 import { disposableFolder, spawnPlatform, startedFolder, startPlatform } from './platform.ts'
 
 /** Of a user who registered themselves, as they see it. */
@@ -49,37 +49,62 @@ test('a record published over HTTP is returned by the reader, resolved', async (
   expect(await platform.stop()).toBe(0)
 })
 
-test.each([4, 5] as const)('a message acknowledged over MQTT, version %i, is read over HTTP', async protocolVersion => {
-  await using folder = await startedFolder()
-  const platform = await startPlatform({ data: folder.path })
-  const site = await makeSite(platform.url)
-  const [, url] = /^mqtt on (mqtt:\S+)$/m.exec(platform.printed())!
-  const options = { protocolVersion, username: site.thing, password: site.device.replace('Thing ', ''), reconnectPeriod: 0 }
-  const client = await mqtt.connectAsync(url!, options)
-  await client.publishAsync(`channels/${site.channel}/messages/house/attic`, '[{"n":"temperature","t":1700000000,"v":21.5}]', { qos: 1 })
-  await client.endAsync()
-  expect(await readUntil(platform.url, site, 1)).toEqual([
-    {
-      Channel: site.channel,
-      Subtopic: 'house.attic',
-      Publisher: site.thing,
-      Protocol: 'mqtt',
-      Name: 'temperature',
-      Time: 1_700_000_000,
-      Value: 21.5,
-    },
-  ])
-  expect(await platform.stop()).toBe(0)
-})
+test.each([4, 5] as const)(
+  'a message acknowledged over MQTT, version %i, is read over HTTP, and others over HTTP are heard',
+  async protocolVersion => {
+    await using folder = await startedFolder()
+    const platform = await startPlatform({ data: folder.path })
+    const site = await makeSite(platform.url)
+    const [, url] = /^mqtt on (mqtt:\S+)$/m.exec(platform.printed())!
+    const options = { protocolVersion, username: site.thing, password: site.device.replace('Thing ', ''), reconnectPeriod: 0 }
+    const client = await mqtt.connectAsync(url!, options)
+    const heard: string[] = []
+    const second = new Promise(resolve =>
+      client.on('message', (topic, payload) => {
+        if (heard.push(`${topic} ${payload.toString()}`) === 2) resolve(undefined)
+      }),
+    )
+    await client.subscribeAsync(`channels/${site.channel}/messages/#`, { qos: 1 })
+    const pack = '[{"n":"temperature","t":1700000000,"v":21.5}]'
+    await client.publishAsync(`channels/${site.channel}/messages/house/attic`, pack, { qos: 1 })
+    const json = { authorization: site.device, 'content-type': 'application/json' }
+    const posted = await fetch(`${platform.url}/channels/${site.channel}/messages/state`, {
+      method: 'POST',
+      headers: json,
+      body: '{"door":"open"}',
+    })
+    expect(posted.status).toBe(202)
+    await second
+    expect(heard).toEqual([
+      `channels/${site.channel}/messages/house/attic ${pack}`,
+      `channels/${site.channel}/messages/state {"door":"open"}`,
+    ])
+    await client.endAsync()
+    expect(await readUntil(platform.url, site, 1)).toEqual([
+      {
+        Channel: site.channel,
+        Subtopic: 'house.attic',
+        Publisher: site.thing,
+        Protocol: 'mqtt',
+        Name: 'temperature',
+        Time: 1_700_000_000,
+        Value: 21.5,
+      },
+    ])
+    expect(await platform.stop()).toBe(0)
+  },
+)
 
-test('deleting a thing, or replacing its key, ends its MQTT connection', async () => {
+test('deleting a thing, replacing its key, or disconnecting it from a channel it hears, ends its MQTT connection', async () => {
   await using folder = await startedFolder()
   const platform = await startPlatform({ data: folder.path })
   const [, url] = /^mqtt on (mqtt:\S+)$/m.exec(platform.printed())!
-  for (const [method, path] of [
-    ['PATCH', '/key'],
-    ['DELETE', ''],
-  ] as const) {
+  for (const [method, pathOf] of [
+    ['PATCH', ({ thing }) => `/things/${thing}/key`],
+    ['DELETE', ({ thing }) => `/things/${thing}`],
+    ['DELETE', ({ thing, channel }) => `/channels/${channel}/things/${thing}`],
+    ['DELETE', ({ channel }) => `/channels/${channel}`],
+  ] satisfies [string, (site: Site) => string][]) {
     const site = await makeSite(platform.url)
     const client = await mqtt.connectAsync(url!, {
       protocolVersion: 5,
@@ -88,9 +113,10 @@ test('deleting a thing, or replacing its key, ends its MQTT connection', async (
       reconnectPeriod: 0,
     })
     const closed = new Promise(resolve => void client.once('close', () => resolve(undefined)))
-    const { status } = await call(platform.url, method, `/things/${site.thing}${path}`, {
+    await client.subscribeAsync(`channels/${site.channel}/messages`)
+    const { status } = await call(platform.url, method, pathOf(site), {
       authorization: site.owner,
-      ...(path === '' ? {} : { body: {} }),
+      ...(method === 'DELETE' ? {} : { body: {} }),
     })
     expect(status).toBeLessThan(300)
     await closed
