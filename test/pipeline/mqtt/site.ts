@@ -13,9 +13,8 @@ import { openMqttMetrics } from '../../../pipeline/mqtt/metrics.ts'
 import type { MqttOptions } from '../../../pipeline/mqtt/options.ts'
 import { type FakeLog, openFakeLog } from '../fake-log.ts'
 import { channel, key, openKeys, thing, unlimited } from '../ingest/site.ts'
-import { key, openKeys, thing, unlimited } from '../ingest/site.ts'
-import { openLive } from '../live/follower.ts'
 import { type FakeTopic, openFakeTopic } from '../live/fake-topic.ts'
+import { openLive } from '../live/follower.ts'
 import { type Client, connectPacket, openClient, type Version } from './client.ts'
 
 export const payloadBytesMax = 1_000

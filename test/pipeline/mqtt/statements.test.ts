@@ -1,4 +1,4 @@
-// The normative statements of MQTT 3.1.1 and MQTT 5 (appendix B of each) that apply to a server to which devices publish: as raw bytes, or which
+// The normative statements of MQTT 3.1.1 and MQTT 5 (appendix B of each) that apply to a server to which devices publish and where they subscribe: as raw bytes, or which
 // test shows them, or why none does.
 
 import { readFileSync } from 'node:fs'
@@ -19,7 +19,7 @@ interface Statement {
   /** What follows the CONNACK if there is one: the first bytes of packets, `closed` for none. */
   readonly answer?: Partial<Record<Version, string>>
   /** The start of the name of a test. */
-  readonly shown?: readonly [file: 'connect' | 'packets' | 'publish', name: string]
+  readonly shown?: readonly [file: 'connect' | 'packets' | 'publish' | 'subscribe', name: string]
   readonly not?: string
 }
 
@@ -338,7 +338,54 @@ const statements: readonly Statement[] = [
     what: 'a SUBSCRIBE without a filter',
     shown: ['connect', 'MQTT version %i: a SUBSCRIBE or UNSUBSCRIBE without a filter'],
   },
-  { id: { 4: '3.8.4-1', 5: '3.8.4-1' }, what: 'SUBACK', shown: ['connect', 'MQTT version %i: subscriptions are refused one by one'] },
+  {
+    id: { 4: '3.8.4-1', 5: '3.8.4-1' },
+    what: 'SUBACK, with the packet id and a code for each filter (-2, -5 and -6)',
+    shown: ['subscribe', 'the filter %s matches the subtopics %j'],
+  },
+  {
+    id: { 4: '3.8.4-3', 5: '3.8.4-3' },
+    what: 'a filter that was sent before',
+    shown: ['subscribe', 'a filter that is sent again takes the place of the one before'],
+  },
+  {
+    id: { 4: '3.8.4-6', 5: '3.8.4-7' },
+    what: 'the granted QoS',
+    shown: ['subscribe', 'version %i: messages of all protocols arrive as they are in the log, with the granted QoS'],
+  },
+  { id: { 5: '3.8.3-3' }, what: 'no local', shown: ['subscribe', 'no local leaves out what the thing itself published'] },
+  { id: { 5: '3.8.3-4' }, what: 'no local in a shared subscription', not: 'shared subscriptions are refused' },
+  { id: { 5: '3.8.4-4' }, what: 'retained messages for a new subscription', not: 'none are kept' },
+  {
+    id: { 5: '3.3.4-3' },
+    what: 'subscription identifiers, one or several (-4)',
+    shown: ['subscribe', 'a message that matches several filters is sent once, with the highest QoS and the ids of all'],
+  },
+  {
+    id: { 5: '3.3.4-9' },
+    what: 'the Receive Maximum of the client',
+    shown: ['subscribe', 'no more are unacknowledged than the client allows'],
+  },
+  {
+    id: { 5: '3.1.2-24' },
+    what: 'the Maximum Packet Size of the client (-25)',
+    shown: ['subscribe', 'what is larger than the client takes is left out'],
+  },
+  {
+    id: { 4: '3.10.4-4', 5: '3.10.4-4' },
+    what: 'UNSUBACK, also for filters that were not there (-5), after which nothing is sent (-2)',
+    shown: ['subscribe', 'a filter that is sent again takes the place of the one before, and after UNSUBSCRIBE nothing arrives'],
+  },
+  {
+    id: { 4: '4.7.1-2', 5: '4.7.1-1' },
+    what: '# alone at the end, and + alone (-3)',
+    shown: ['subscribe', 'the filter %s is refused with %i'],
+  },
+  {
+    id: { 4: '4.6.0-6', 5: '4.6.0-6' },
+    what: 'the order of the messages of a topic',
+    shown: ['subscribe', 'no more are unacknowledged than the client allows'],
+  },
   {
     id: { 4: '3.8.3-4', 5: '3.8.3-5' },
     what: 'reserved bits of a subscription',
