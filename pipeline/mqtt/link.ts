@@ -28,9 +28,9 @@ export interface Link {
   /** The bytes of a packet. */
   sendBytes(bytes: Buffer): void
   /** False while the client takes nothing more: what was sent last is in memory here. */
-  hasRoom(): boolean
-  /** Calls `listener` when there is room again. */
-  onRoom(listener: () => void): void
+  hasSpace(): boolean
+  /** Calls `listener` when there is space again. */
+  onSpace(listener: () => void): void
   /** Sends a last packet, and closes the connection when the client has it, or after a second. Nothing is read from then on. */
   end(last?: Packet): void
 }
@@ -120,8 +120,8 @@ export function openLink(socket: Socket, startTimer: StartTimer): Link {
     },
     send: packet => sendBytes(bytesOf(packet)),
     sendBytes,
-    hasRoom: () => !socket.writableNeedDrain,
-    onRoom: listener => void socket.on('drain', listener),
+    hasSpace: () => !socket.writableNeedDrain,
+    onSpace: listener => void socket.on('drain', listener),
     end(last) {
       if (hasEnded) return
       hasEnded = true

@@ -74,15 +74,15 @@ export function openSubscriptions({ session, link, parts, end }: SubscriptionsPa
   let isClosed = false
   let waiting: PromiseWithResolvers<void> | undefined
 
-  function hasRoom(qos: 0 | 1): boolean {
-    return link.hasRoom() && (qos === 0 || unacknowledged.size < unacknowledgedMax)
+  function hasSpace(qos: 0 | 1): boolean {
+    return link.hasSpace() && (qos === 0 || unacknowledged.size < unacknowledgedMax)
   }
 
   function wake(): void {
     waiting?.resolve()
     waiting = undefined
   }
-  link.onRoom(wake)
+  link.onSpace(wake)
 
   function nextId(): number {
     do lastId = lastId === messageIdMax ? 1 : lastId + 1
@@ -101,13 +101,13 @@ export function openSubscriptions({ session, link, parts, end }: SubscriptionsPa
     return qos === undefined ? undefined : { qos, identifiers }
   }
 
-  /** @returns false if there is no room */
+  /** @returns false if there is no space */
   function send(message: LiveMessage, heard: Heard): boolean {
     const outgoing = outgoingOf(message)
     const delivery = message.raw.fault === undefined && outgoing.hasTopic ? deliveryOf(message, outgoing.parts, heard) : undefined
     if (delivery === undefined) return true
     const { qos, identifiers } = delivery
-    if (!hasRoom(qos)) return false
+    if (!hasSpace(qos)) return false
     const messageId = qos === 0 ? 0 : nextId()
     const bytes = outgoing.bytes(version, qos, messageId, identifiers)
     // Such a message counts as delivered (MQTT 5 §3.1.2.11.4).
@@ -123,8 +123,8 @@ export function openSubscriptions({ session, link, parts, end }: SubscriptionsPa
       partsOf: () => 1,
       take: (message, first, last) => (send(message, heard) ? last : first),
       space() {
-        // Room for the highest QoS is room for each message, so `take` does not refuse what this lets through.
-        if (hasRoom([...heard.subscriptions.values()].some(({ qos }) => qos === 1) ? 1 : 0)) return undefined
+        // Space for the highest QoS is space for each message, so `take` does not refuse what this lets through.
+        if (hasSpace([...heard.subscriptions.values()].some(({ qos }) => qos === 1) ? 1 : 0)) return undefined
         waiting ??= Promise.withResolvers<void>()
         return waiting.promise
       },
@@ -253,7 +253,7 @@ export function openSubscriptions({ session, link, parts, end }: SubscriptionsPa
 
     close() {
       isClosed = true
-      for (const heard of [...channels.values()]) heard.stop()
+      for (const heard of channels.values()) heard.stop()
       wake()
     },
   }

@@ -1,5 +1,7 @@
 // The normative statements of MQTT 3.1.1 and MQTT 5 (appendix B of each) that apply to a server to which devices publish and where they subscribe: as raw bytes, or which
 // test shows them, or why none does.
+//
+// Longer than most files: one table.
 
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
