@@ -190,10 +190,17 @@ async function expectNumbersOf(own: string | null, channel: string, sql: string,
     'SELECT s.channel, s.id AS series FROM sluice.series AS s JOIN sluice.channels AS c ON c.id = s.channel WHERE c.channel = $1 AND ($2::text IS NULL OR s.publisher = $2)',
     [channel, own],
   )
+  const number = known[0]?.channel
+  const [, channelParameter, publisherParameter] =
+    /FROM sluice\.series AS s WHERE s\.channel = \$(\d+)::integer AND s\.publisher = \$(\d+)/.exec(sql) ?? []
+  if (channelParameter !== undefined && own !== null) {
+    expect([values[Number(channelParameter) - 1], values[Number(publisherParameter) - 1]]).toEqual([number, own])
+    return
+  }
   const [, seriesParameter] = /(?:unnest|m\.series = ANY )\(\$(\d+)::integer\[\]\)/.exec(sql) ?? []
   if (seriesParameter === undefined) {
     expect(own).toBe(null)
-    expect(sql).toMatch(new RegExp(`m\\.channel = \\$${values.indexOf(known[0]!.channel) + 1}::integer`))
+    expect(sql).toMatch(new RegExp(`m\\.channel = \\$${values.indexOf(number!) + 1}::integer`))
     return
   }
   const read = values[Number(seriesParameter) - 1] as readonly number[]
