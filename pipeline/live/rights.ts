@@ -39,6 +39,8 @@ interface Watched extends StreamReader {
   /** Time of the request with the last positive answer. */
   knownMs: number
   endsMs: number | undefined
+  /** It was told to end, which may take it a moment. */
+  isEnded: boolean
 }
 
 /** Parallel checks. The control plane's client allows ten times as many, reserved for waiting requests. */
@@ -71,7 +73,7 @@ export function watchRights(access: AccessControl, logger: Pick<Logger, 'error'>
     const sweep = setInterval(() => {
       const nowMs = performance.now()
       for (const one of watched.values()) {
-        if (one.endsMs !== undefined && one.endsMs <= Date.now()) one.followed.end('access_ended')
+        if (one.endsMs !== undefined && one.endsMs <= Date.now()) endOne(one, 'access_ended')
         else if (one.state === 'resting' && (nowMs - one.askedMs >= againMs || !isCertain(one))) {
           one.state = 'waiting'
           routine.push(one)
@@ -106,14 +108,14 @@ export function watchRights(access: AccessControl, logger: Pick<Logger, 'error'>
 
   /** Ends it if the access is revoked, or if it may have changed and cannot be checked. Never rejects. */
   async function ask(one: Watched): Promise<void> {
-    const { followed, request, right, changes } = one
+    const { request, right, changes } = one
     one.state = 'asking'
     underWay++
     const askedMs = performance.now()
     one.askedMs = askedMs
     try {
       const now = await access.authorize(request)
-      if (!now.allowed || now.publisher !== right.publisher) followed.end('access_ended')
+      if (!now.allowed || now.publisher !== right.publisher) endOne(one, 'access_ended')
       else {
         one.endsMs = now.endsMs
         one.knownMs = askedMs
@@ -122,7 +124,7 @@ export function watchRights(access: AccessControl, logger: Pick<Logger, 'error'>
       }
     } catch (error) {
       if (!(error instanceof AccessUnavailableError)) logger.error({ err: error }, 'cannot check the access of one who follows a channel')
-      if (one.isInDoubt || !isCertain(one)) followed.end('unavailable')
+      if (one.isInDoubt || !isCertain(one)) endOne(one, 'unavailable')
       // Rechecked by the next sweep.
       one.askedMs = -Infinity
     }
@@ -135,13 +137,18 @@ export function watchRights(access: AccessControl, logger: Pick<Logger, 'error'>
     work()
   }
 
+  function endOne(one: Watched, reason: 'access_ended' | 'unavailable'): void {
+    one.isEnded = true
+    one.followed.end(reason)
+  }
+
   /** Whether no revocation can have been missed. */
   function isCertain({ knownMs }: Watched): boolean {
     return Math.max(knownMs, access.heardMs?.() ?? Infinity) + unheardMsMax > performance.now()
   }
 
   function isOpen(one: Watched): boolean {
-    return watched.get(one.followed) === one && one.followed.ended() === undefined
+    return watched.get(one.followed) === one && !one.isEnded && one.followed.ended() === undefined
   }
 
   return {
@@ -156,6 +163,7 @@ export function watchRights(access: AccessControl, logger: Pick<Logger, 'error'>
         askedMs: -Infinity,
         knownMs: -Infinity,
         endsMs: reader.right.endsMs,
+        isEnded: false,
       }
       watched.set(followed, one)
       stopListening ??= listen()

@@ -63,7 +63,7 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
   const controls = openRateLimit(...otherPackets)
   const refusals = openRateLimit(...refusedMessages)
   const publishing = openPublishing({ session, link, parts, refusals, end })
-  const subscriptions = openSubscriptions({ session, link, parts, end })
+  const subscriptions = openSubscriptions({ session, link, parts, controls, refusals, end })
   let keyEnd: Timer | undefined
   const connection: Connection = {
     session,

@@ -5,7 +5,7 @@ import type { IConnackPacket, IConnectPacket } from 'mqtt-packet'
 import { type Access, type AccessControl, AccessUnavailableError, type Credential, noChannel } from '../../control-plane/client.ts'
 import type { ErrorCode } from '../../http/errors.ts'
 import type { Version } from './packets.ts'
-import { reasons, returnCodes } from './reasons.ts'
+import { PacketError, reasons, returnCodes } from './reasons.ts'
 import { topicFault } from './topic.ts'
 
 /** An accepted connection. Nothing of it stays after its end: there are no persistent sessions. */
@@ -57,7 +57,7 @@ const unknownKey: Refusal = {
     'unknown thing key: send as password the key returned when the thing was created, and as user name the id of the thing or nothing',
 }
 
-/** The same for every wrong key or user name, so that it does not tell what exists. */
+/** The same for every wrong key or user name, so that it does not tell what exists. @throws PacketError */
 export async function authenticate(
   connect: IConnectPacket & { readonly protocolVersion: Version },
   address: string,
@@ -84,6 +84,9 @@ export async function authenticate(
   if (fault !== undefined) {
     const sentence = `of the will ${fault}`
     return { reasonCode: reasons.topicNameInvalid, returnCode: returnCodes.notAuthorized, code: 'malformed_request', sentence }
+  }
+  if (properties.receiveMaximum === 0 || properties.maximumPacketSize === 0) {
+    throw new PacketError(reasons.protocolError, 'the Receive Maximum or the Maximum Packet Size is 0')
   }
   const secret = password?.toString() ?? ''
   if (!keyPattern.test(secret)) return unknownKey

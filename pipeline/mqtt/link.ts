@@ -25,8 +25,8 @@ export interface Link {
   next(bytesMax: number): Promise<Packet | undefined>
   /** Does nothing after the end. */
   send(packet: Packet): void
-  /** The bytes of a packet. */
-  sendBytes(bytes: Buffer): void
+  /** A message for a subscriber, which waits for space: the head of its packet, and the payload, which others share. */
+  deliver(head: Buffer, payload: Uint8Array): void
   /** False while the client takes nothing more: what was sent last is in memory here. */
   hasSpace(): boolean
   /** Calls `listener` when there is space again. */
@@ -37,6 +37,8 @@ export interface Link {
 
 /** How long a client has to take its last packet. */
 const lastMsMax = 1_000
+/** A client that has so many bytes of answers to take is not read; deliveries wait for space by themselves, and stop nothing. */
+const answerBytesMax = 16_384
 /** A client that takes only smaller packets gets reason codes without texts (MQTT 5 §3.1.2.11.4). */
 const reasonPacketBytesMin = 1_024
 
@@ -49,8 +51,13 @@ export function openLink(socket: Socket, startTimer: StartTimer): Link {
   let isOver = false
   let hasEnded = false
   let wake: (() => void) | undefined
+  /** Since the client last took everything. */
+  let answerBytes = 0
 
   socket.pause()
+  socket.on('drain', () => {
+    answerBytes = 0
+  })
   socket.on('data', (chunk: Buffer) => {
     if (isOver) return
     frames.push(chunk)
@@ -81,7 +88,7 @@ export function openLink(socket: Socket, startTimer: StartTimer): Link {
   }
 
   async function frame(bytesMax: number): Promise<Buffer | undefined> {
-    if (socket.writableNeedDrain) await drained()
+    if (answerBytes > answerBytesMax && socket.writableNeedDrain) await drained()
     for (;;) {
       // What arrived before the client ended its side counts.
       const found = hasEnded ? undefined : frames.next(bytesMax)
@@ -96,10 +103,6 @@ export function openLink(socket: Socket, startTimer: StartTimer): Link {
   function bytesOf(packet: Packet): Buffer {
     if (takesTexts || !('properties' in packet)) return encode(packet, version)
     return encode({ ...packet, properties: { ...packet.properties, reasonString: undefined } } as unknown as Packet, version)
-  }
-
-  function sendBytes(bytes: Buffer): void {
-    if (socket.writable && !socket.writableEnded) socket.write(bytes)
   }
 
   return {
@@ -118,8 +121,18 @@ export function openLink(socket: Socket, startTimer: StartTimer): Link {
       const found = await frame(bytesMax)
       return found && decode(found, version)
     },
-    send: packet => sendBytes(bytesOf(packet)),
-    sendBytes,
+    send(packet) {
+      if (!socket.writable || socket.writableEnded) return
+      const bytes = bytesOf(packet)
+      answerBytes = socket.write(bytes) ? 0 : answerBytes + bytes.length
+    },
+    deliver(head, payload) {
+      if (!socket.writable || socket.writableEnded) return
+      socket.cork()
+      socket.write(head)
+      if (payload.length > 0) socket.write(payload)
+      socket.uncork()
+    },
     hasSpace: () => !socket.writableNeedDrain,
     onSpace: listener => void socket.on('drain', listener),
     end(last) {

@@ -214,6 +214,9 @@ export function openPublishing({ session, link, parts, refusals, end }: Publishi
       if (contentType !== undefined && typeof contentType !== 'string') {
         throw new PacketError(reasons.protocolError, 'a PUBLISH has several content types')
       }
+      if (properties?.subscriptionIdentifier !== undefined) {
+        throw new PacketError(reasons.protocolError, 'a client publishes with a subscription identifier, which only the server sends')
+      }
       const topic = topicOf(packet)
       if (session.version === 5 && packet.retain) {
         const sentence = 'a message is to be retained, which is not supported: clear its retain flag'

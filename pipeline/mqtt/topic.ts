@@ -23,7 +23,7 @@ export function parseTopic(topic: string): { channel: string; subtopic: string }
 }
 
 /** A topic is kept as an alias, or with a will, for as long as a connection. */
-const topicBytesMax = 2_048
+export const topicBytesMax = 2_048
 
 /** @returns why no message can have the topic (MQTT 5 §4.7), whichever channel it names */
 export function topicFault(topic: string): string | undefined {

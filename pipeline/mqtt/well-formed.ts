@@ -100,6 +100,8 @@ export function checkWellFormed(frame: Buffer, version: 4 | 5 | undefined): void
   if (kind === kinds.connect) {
     text()
     const level = frame[skip(1)]
+    // The bit of bridges, which the decoder would take away.
+    if (level! >= 0x80) throw new PacketError(reasons.unsupportedVersion, 'the client connects as a bridge: use MQTT 3.1.1 or 5 as it is')
     if (level !== 4 && level !== 5) return
     const set = frame[skip(1)]!
     skip(2)

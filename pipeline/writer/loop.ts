@@ -56,6 +56,8 @@ class DeadLettersError extends Error {
 interface Failures {
   starts: number
   fences: number
+  /** Batches in a row whose numbers of series were no longer those of the store. */
+  stales: number
 }
 
 /** The share that a flow works on. When it is revoked, what is in flight belongs to other workers. */
@@ -72,7 +74,7 @@ interface Share {
  * @throws SystemicError if retrying cannot help; nothing of the batch is committed then
  */
 export async function run<Encoded>(parts: Parts<Encoded>, signal: AbortSignal, abort: AbortSignal): Promise<void> {
-  const failures: Failures = { starts: 0, fences: 0 }
+  const failures: Failures = { starts: 0, fences: 0, stales: 0 }
   while (!signal.aborted && !abort.aborted) {
     const share: Share = { revoked: undefined }
     try {
@@ -129,6 +131,7 @@ async function flow<Encoded>(
     sink.release?.(encoded)
     spare(spares, pending, parts.batch)
     failures.fences = 0
+    failures.stales = 0
   }
 }
 
@@ -214,13 +217,14 @@ async function beforeNextFlow<Encoded>(parts: Parts<Encoded>, failures: Failures
   if (kind === 'systemic') throw asSystemic(error)
   failures.starts++
   if (kind === 'fenced') failures.fences++
+  if (kind === 'stale') failures.stales++
   if (failures.fences > fencesMax) {
     throw new SystemicError(
       `the store was advanced by another writer ${failures.fences} times in a row (${messageOf(error)}): stop the other writer of the same name`,
       { cause: error },
     )
   }
-  const count = Math.max(failures.starts, failures.fences)
+  const count = Math.max(failures.starts, failures.fences, failures.stales)
   const waitMs = waitBefore(count, parts.backOff)
   parts.watch.failed(error, kind === 'transient' ? whatFailed(error) : kind, count, waitMs)
   // An abort ends the wait, and then the loop: nothing is in flight.

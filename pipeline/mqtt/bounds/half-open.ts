@@ -16,15 +16,15 @@ export interface HalfOpen {
 const networkShare = 1 / 5
 
 export function openHalfOpen(max: number): HalfOpen {
-  const sockets = new Map<string, Socket>()
+  const open = new Map<string, { readonly socket: Socket; readonly network: string }>()
   const countByNetwork = new Map<string, number>()
   const networkMax = Math.ceil(max * networkShare)
 
   function removeAt(peer: string): void {
-    const socket = sockets.get(peer)
-    if (socket === undefined) return
-    sockets.delete(peer)
-    const network = peer.slice(peer.indexOf(' ') + 1)
+    const found = open.get(peer)
+    if (found === undefined) return
+    open.delete(peer)
+    const { network } = found
     const left = countByNetwork.get(network)! - 1
     if (left === 0) countByNetwork.delete(network)
     else countByNetwork.set(network, left)
@@ -33,28 +33,28 @@ export function openHalfOpen(max: number): HalfOpen {
   return {
     add(socket) {
       const peer = peerOf(socket)
-      const network = peer.slice(peer.indexOf(' ') + 1)
+      const network = socket.remoteAddress === undefined ? '' : networkOf(oneForm(socket.remoteAddress))
       const count = countByNetwork.get(network) ?? 0
       if (count >= networkMax) return false
-      sockets.set(peer, socket)
+      open.set(peer, { socket, network })
       countByNetwork.set(network, count + 1)
       // Closed, it is removed under what its address was.
       socket.once('close', () => removeAt(peer))
-      if (sockets.size > max) {
-        const [[oldest, oldestSocket]] = sockets as unknown as [[string, Socket]]
+      if (open.size > max) {
+        const [[oldest, first]] = open as unknown as [[string, { readonly socket: Socket }]]
         removeAt(oldest)
-        oldestSocket.destroy()
+        first.socket.destroy()
       }
       return true
     },
     remove: socket => removeAt(peerOf(socket)),
     close() {
-      for (const socket of sockets.values()) socket.destroy()
+      for (const { socket } of open.values()) socket.destroy()
     },
   }
 }
 
-/** The port and the network: a connection of TLS has the address of the one below it. */
+/** A connection of TLS has the address and the port of the one below it. */
 function peerOf({ remoteAddress, remotePort }: Socket): string {
-  return `${remotePort} ${remoteAddress === undefined ? '' : networkOf(oneForm(remoteAddress))}`
+  return `${remotePort} ${remoteAddress}`
 }

@@ -3,6 +3,7 @@
 import { noChannel, parseChannel } from '../../../control-plane/client.ts'
 import { subtopicLimits } from '../../ingest/subtopic.ts'
 import { reasons } from '../reasons.ts'
+import { topicBytesMax } from '../topic.ts'
 
 export interface TopicFilter {
   readonly channel: string
@@ -34,6 +35,7 @@ const separator = /[/.]/
  * @throws FilterError
  */
 export function parseFilter(text: string): TopicFilter {
+  if (Buffer.byteLength(text) > topicBytesMax) throw invalid(`a filter has more than ${topicBytesMax} bytes`)
   if (shared.test(text))
     throw new FilterError(reasons.sharedNotSupported, 'shared subscriptions are not supported: subscribe without $share')
   const [path = ''] = text.replace(/^\//, '').split('?', 1)
@@ -42,13 +44,11 @@ export function parseFilter(text: string): TopicFilter {
     throw new FilterError(reasons.notAuthorized, `a filter names one channel, and has wildcards only below it: subscribe to ${form}`)
   }
   if (top !== 'channels' || messages !== 'messages') throw invalid(`the filter is not ${form}`)
-  const levels = below.flatMap(level => (level === '+' || level === '#' ? [level] : level.split(separator).filter(part => part !== '')))
-  if (levels.length > subtopicLimits.parts + 1) throw invalid(`a filter has more than ${subtopicLimits.parts} levels of the subtopic`)
-  for (const [at, level] of levels.entries()) {
-    if (level === '#' ? at < levels.length - 1 : level !== '+' && /[+#]/.test(level)) {
-      throw invalid('+ stands alone between two /, and # alone at the end')
-    }
+  if (below.some((level, at) => /[+#]/.test(level) && level !== '+' && !(level === '#' && at === below.length - 1))) {
+    throw invalid('+ stands alone between two /, and # alone at the end')
   }
+  const levels = below.flatMap(level => level.split(separator).filter(part => part !== ''))
+  if (levels.length > subtopicLimits.parts + 1) throw invalid(`a filter has more than ${subtopicLimits.parts} levels of the subtopic`)
   return { channel: parseChannel(channel) ?? noChannel, levels }
 }
 

@@ -1,4 +1,5 @@
-// A message of the log as the PUBLISH that subscribers get. Its bytes are made once for all that take it alike, since a message may have many subscribers.
+// A message of the log as the PUBLISH that subscribers get. Its head is made once for all that take it alike, and they share its payload: a message may have
+// many subscribers.
 
 import type { LiveMessage } from '../../live/messages.ts'
 import { encode, type Version } from '../packets.ts'
@@ -6,11 +7,15 @@ import { encode, type Version } from '../packets.ts'
 export interface Outgoing {
   /** The parts of its subtopic, for filters. */
   readonly parts: readonly string[]
-  /** False if its subtopic, which another producer chose, cannot be part of a topic: it has `+`, `#` or half a surrogate pair. */
-  readonly hasTopic: boolean
-  /** @param identifiers of the subscriptions that it matches (MQTT 5 §3.3.2.3.8) */
-  bytes(version: Version, qos: 0 | 1, messageId: number, identifiers: readonly number[]): Buffer
+  /** False if what another producer chose cannot be sent: a subtopic with `+`, `#`, a NUL or half a surrogate pair, or more than a string of MQTT holds. */
+  readonly isSendable: boolean
+  readonly payload: Uint8Array
+  /** The packet before its payload. @param identifiers of the subscriptions that it matches (MQTT 5 §3.3.2.3.8) */
+  head(version: Version, qos: 0 | 1, messageId: number, identifiers: readonly number[]): Buffer
 }
+
+/** Of a string (MQTT 5 §1.5.4). */
+const stringBytesMax = 65_535
 
 /** @returns a function that makes a message's form at the first call, and keeps it as long as the message */
 export function openOutgoing(): (message: LiveMessage) => Outgoing {
@@ -38,13 +43,20 @@ function outgoingOf({ raw: { channel, subtopic, contentType, payload } }: LiveMe
       ...(identifiers.length === 0 ? {} : { subscriptionIdentifier: [...identifiers] }),
     }
     const packet = { cmd: 'publish', topic, payload: Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength) } as const
-    return encode({ ...packet, qos, messageId, dup: false, retain: false, ...(version === 5 ? { properties } : {}) }, version)
+    const bytes = encode({ ...packet, qos, messageId, dup: false, retain: false, ...(version === 5 ? { properties } : {}) }, version)
+    return Buffer.from(bytes.subarray(0, bytes.length - payload.length))
   }
 
   return {
     parts,
-    hasTopic: !/[+#]/.test(subtopic) && subtopic.isWellFormed(),
-    bytes(version, qos, messageId, identifiers) {
+    isSendable:
+      !/[+#\0]/.test(subtopic) &&
+      subtopic.isWellFormed() &&
+      contentType.isWellFormed() &&
+      topicBytes <= stringBytesMax &&
+      Buffer.byteLength(contentType) <= stringBytesMax,
+    payload,
+    head(version, qos, messageId, identifiers) {
       if (identifiers.length > 0) return generate(version, qos, messageId, identifiers)
       const key = `${version} ${qos}`
       let bytes = common.get(key)

@@ -5,11 +5,12 @@ import type { ISubscribePacket, IUnsubscribePacket } from 'mqtt-packet'
 import { type AccessRequest, AccessUnavailableError } from '../../../control-plane/client.ts'
 import { type Follower, type Following, type LiveMessage, type LiveMessages, LiveUnavailableError } from '../../live/messages.ts'
 import type { Followed, StreamReader } from '../../live/rights.ts'
+import type { RateLimit } from '../bounds/rate-limit.ts'
 import type { MqttParts } from '../dependencies.ts'
 import type { Session } from '../handshake.ts'
 import type { Link } from '../link.ts'
 import { checkFilters } from '../packets.ts'
-import { reasons } from '../reasons.ts'
+import { PacketError, reasons } from '../reasons.ts'
 import { FilterError, matches, parseFilter, type TopicFilter } from './filter.ts'
 
 export interface Subscriptions {
@@ -31,6 +32,9 @@ interface SubscriptionsParts {
   readonly session: Session
   readonly link: Link
   readonly parts: MqttParts
+  /** Of filters, and of packets with refused ones. */
+  readonly controls: RateLimit
+  readonly refusals: RateLimit
   /** Ends the connection. */
   readonly end: (reasonCode: number, sentence: string) => void
 }
@@ -63,8 +67,8 @@ const endings = {
   unavailable: [reasons.serverBusy, 'the rights of a subscription cannot be checked now: connect again'],
 } as const
 
-export function openSubscriptions({ session, link, parts, end }: SubscriptionsParts): Subscriptions {
-  const { access, live, rights, outgoingOf, deliveries, options, say } = parts
+export function openSubscriptions({ session, link, parts, controls, refusals, end }: SubscriptionsParts): Subscriptions {
+  const { access, live, rights, outgoingOf, deliveries, options, say, logger } = parts
   const { version } = session
   const channels = new Map<string, Heard>()
   /** Sent with QoS 1 and not acknowledged. */
@@ -104,16 +108,16 @@ export function openSubscriptions({ session, link, parts, end }: SubscriptionsPa
   /** @returns false if there is no space */
   function send(message: LiveMessage, heard: Heard): boolean {
     const outgoing = outgoingOf(message)
-    const delivery = message.raw.fault === undefined && outgoing.hasTopic ? deliveryOf(message, outgoing.parts, heard) : undefined
+    const delivery = message.raw.fault === undefined && outgoing.isSendable ? deliveryOf(message, outgoing.parts, heard) : undefined
     if (delivery === undefined) return true
     const { qos, identifiers } = delivery
     if (!hasSpace(qos)) return false
     const messageId = qos === 0 ? 0 : nextId()
-    const bytes = outgoing.bytes(version, qos, messageId, identifiers)
+    const head = outgoing.head(version, qos, messageId, identifiers)
     // Such a message counts as delivered (MQTT 5 §3.1.2.11.4).
-    if (bytes.length > session.packetBytesMax) return true
+    if (head.length + outgoing.payload.length > session.packetBytesMax) return true
     if (qos === 1) unacknowledged.add(messageId)
-    link.sendBytes(bytes)
+    link.deliver(head, outgoing.payload)
     deliveries.delivered()
     return true
   }
@@ -121,7 +125,19 @@ export function openSubscriptions({ session, link, parts, end }: SubscriptionsPa
   function followerOf(heard: Heard, channel: string): Follower {
     return {
       partsOf: () => 1,
-      take: (message, first, last) => (send(message, heard) ? last : first),
+      take(message, first, last) {
+        try {
+          return send(message, heard) ? last : first
+        } catch (error) {
+          // Whatever a message has must not end what others hear.
+          logger.error(
+            { err: error, channel, partition: message.partition, offset: message.offset },
+            'cannot send a message to a subscriber',
+          )
+          end(reasons.unspecified, 'a message cannot be sent')
+          return last
+        }
+      },
       space() {
         // Space for the highest QoS is space for each message, so `take` does not refuse what this lets through.
         if (hasSpace([...heard.subscriptions.values()].some(({ qos }) => qos === 1) ? 1 : 0)) return undefined
@@ -153,6 +169,7 @@ export function openSubscriptions({ session, link, parts, end }: SubscriptionsPa
     let isOver = false
     const followed: Followed = {
       end(reason) {
+        isOver = true
         const [reasonCode, sentence] = endings[reason]
         end(reasonCode, sentence)
       },
@@ -216,18 +233,33 @@ export function openSubscriptions({ session, link, parts, end }: SubscriptionsPa
           ? [reasons.unspecified, `${error.message}: subscribe again`]
           : [undefined, '']
     if (reasonCode === undefined) throw error
-    say(session, `subscription refused: ${sentence}`, { topic: topic.slice(0, 200) })
+    // Some clients send the key after a question mark.
+    say(session, `subscription refused: ${sentence}`, { topic: topic.split('?', 1)[0]!.slice(0, 200) })
     return version === 4 ? reasons.unspecified : reasonCode
   }
 
   return {
     async subscribe({ messageId = 0, subscriptions, properties }) {
       checkFilters(messageId, subscriptions, 'SUBSCRIBE')
+      const identifier = properties?.subscriptionIdentifier
+      if (identifier === 0) throw new PacketError(reasons.protocolError, 'the subscription identifier is 0')
       const granted: number[] = []
       const begins: (() => void)[] = []
+      /** Not asked again for the other filters, since each may wait for seconds. */
+      let away: unknown
       for (const one of subscriptions) {
-        granted.push(await grant(one, properties?.subscriptionIdentifier, begins).catch((error: unknown) => refusalOf(error, one.topic)))
+        // Each asks the control plane, as a packet does.
+        controls.spend()
+        try {
+          if (away !== undefined) throw away
+          granted.push(await grant(one, identifier, begins))
+        } catch (error) {
+          granted.push(refusalOf(error, one.topic))
+          if (!(error instanceof FilterError)) away = error
+        }
       }
+      if (granted.some(code => code >= reasons.unspecified)) refusals.spend()
+      wake()
       link.send({ cmd: 'suback', messageId, granted })
       for (const begin of begins) begin()
     },
@@ -242,12 +274,14 @@ export function openSubscriptions({ session, link, parts, end }: SubscriptionsPa
         }
         return reasons.noSubscriptionExisted
       })
+      wake()
       link.send({ cmd: 'unsuback', messageId, granted })
     },
 
     acknowledged(messageId) {
       if (!unacknowledged.delete(messageId)) return false
-      wake()
+      // Not for each: a subscriber that is behind reads the log each time.
+      if (unacknowledged.size <= unacknowledgedMax / 2) wake()
       return true
     },
 

@@ -289,7 +289,24 @@ const statements: readonly Statement[] = [
     answer: { 5: 'e0 81' },
   },
   { id: { 5: '3.3.2-4' }, what: 'a payload format indicator that is wrong', not: 'the payload is decoded by its content type' },
-  { id: { 5: '3.3.4-6' }, what: 'a subscription identifier of a client', not: 'it is ignored' },
+  {
+    id: { 5: '3.3.4-6' },
+    what: 'a subscription identifier of a client',
+    after: () => packet(0x30, text(topic), 2, 0x0b, 1, payload),
+    answer: { 5: 'e0 82' },
+  },
+  {
+    id: { 5: '3.1.2.11.3' },
+    what: 'a Receive Maximum of 0',
+    first: version => connect({ own: properties(version, 0x21, 0, 0) })(version),
+    answer: { 5: 'closed' },
+  },
+  {
+    id: { 5: '3.8.2.1.2' },
+    what: 'a subscription identifier of 0',
+    after: () => packet(0x82, 0, 1, 2, 0x0b, 0, text(topic), 0),
+    answer: { 5: 'e0 82' },
+  },
   {
     id: { 4: '3.3.4-1', 5: '3.3.4-1' },
     what: 'QoS 1 is answered with a PUBACK, QoS 0 with nothing',

@@ -34,6 +34,10 @@ async function published(client: Client): Promise<IPublishPacket> {
   return packet as IPublishPacket
 }
 
+async function delivered({ registry }: MqttSite): Promise<number> {
+  return Number(/component_sent_events_total\{component_id="mqtt".*\} (\d+)/.exec(await registry.metrics())?.[1] ?? 0)
+}
+
 const textOf = ({ payload }: IPublishPacket): string => payload.toString()
 
 /** The payloads until this one, acknowledged. */
@@ -83,6 +87,9 @@ const refused: [filter: string, code: number, sentence: RegExp][] = [
   [`${base}/a+`, 0x8f, /stands alone/],
   [`${base}/a#`, 0x8f, /stands alone/],
   [`${base}/#/a`, 0x8f, /stands alone/],
+  [`${base}/a.#`, 0x8f, /stands alone/],
+  [`${base}/a.+`, 0x8f, /stands alone/],
+  [`${base}?${'a'.repeat(2_048)}`, 0x8f, /more than 2048 bytes/],
   [`${base}${'/a'.repeat(20)}`, 0x8f, /more than 16 levels/],
   [`$share/group/${base}`, 0x9e, /\$share/],
 ]
@@ -204,6 +211,24 @@ test('a client that does not read costs no memory here, and then gets everything
   expect(await heard(client)).toEqual(numbers)
 })
 
+test('pings of a client that takes large messages slowly are answered, and it is not silent', async () => {
+  const site = await openSite()
+  const client = await site.connect(5, { keepalive: 10 })
+  await subscribe(client, [base], { qos: 0 })
+  const keepAlive = site.timers.at(-1)!
+  client.socket.pause()
+  const payload = 'x'.repeat(200_000)
+  for (let nth = 0; nth < 60; nth++) append(site, payload)
+  // More than the buffers of both sides hold.
+  await expect.poll(() => delivered(site)).toBeGreaterThan(5)
+  await expect.poll(async () => (await delivered(site)) === (await delivered(site))).toBe(true)
+  const before = keepAlive.restarts
+  client.send({ cmd: 'pingreq' })
+  await expect.poll(() => keepAlive.restarts).toBe(before + 1)
+  client.socket.resume()
+  for (let nth = 0; nth < 60; nth++) expect((await client.next())?.cmd).toMatch(/publish|pingresp/)
+})
+
 test('what is larger than the client takes is left out', async () => {
   const site = await openSite()
   const client = await site.connect(5, { properties: { maximumPacketSize: 300 } })
@@ -219,6 +244,9 @@ test('a subtopic of another producer that is no topic is left out', async () => 
   await subscribe(client, [`${base}/#`])
   append(site, 'plus', { subtopic: 'a+' })
   append(site, 'hash', { subtopic: '#' })
+  append(site, 'nul', { subtopic: 'a\0' })
+  append(site, 'long', { subtopic: 'a'.repeat(65_500) })
+  append(site, 'long type', { contentType: 'a'.repeat(65_536) })
   append(site, 'last')
   expect(await heard(client)).toEqual([])
 })
@@ -234,6 +262,36 @@ test.each<[what: string, end: (site: MqttSite) => void, reasonCode: number]>([
   end(site)
   expect(await client.next()).toMatchObject({ cmd: 'disconnect', reasonCode })
   expect(await client.next()).toBeUndefined()
+})
+
+test('a right that ends while the subscription begins ends the connection', async () => {
+  const site = await openSite()
+  const client = await site.connect()
+  const { authorize } = site.keys
+  let looks = 0
+  site.keys.authorize = function (request) {
+    if (request.action === 'read') this.isConnected = ++looks === 1
+    return authorize.call(this, request)
+  }
+  client.send({ cmd: 'subscribe', messageId: 7, subscriptions: [{ topic: base, qos: 1 }] })
+  expect(await client.rest()).toMatchObject([{ cmd: 'disconnect', reasonCode: 0x87 }])
+  expect(looks).toBe(2)
+})
+
+test('a key after a question mark of a refused filter is in no line', async () => {
+  const site = await openSite()
+  const client = await site.connect()
+  await subscribe(client, [`channels/${other}/messages?auth=secret-of-a-thing`])
+  expect(JSON.stringify([site.said, site.fieldsOfLines])).not.toContain('secret-of-a-thing')
+})
+
+test('once the log is away for one filter, it is not asked for the others of a packet', async () => {
+  const site = await openSite()
+  const client = await site.connect()
+  site.topic.failure = new Error('the brokers are away')
+  const opened = site.topic.opened
+  expect(await subscribe(client, [base, `${base}/a`, `${base}/b`])).toEqual([0x80, 0x80, 0x80])
+  expect(site.topic.opened - opened).toBeLessThan(2)
 })
 
 test('a subscription is refused while the log or the rights cannot be asked, and succeeds afterwards', async () => {
