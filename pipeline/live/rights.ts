@@ -39,7 +39,7 @@ interface Watched extends StreamReader {
   /** Time of the request with the last positive answer. */
   knownMs: number
   endsMs: number | undefined
-  /** It was told to end, which may take it a moment. */
+  /** Its end was asked for, which may take a moment. */
   isEnded: boolean
 }
 
