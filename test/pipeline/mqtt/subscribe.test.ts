@@ -267,11 +267,11 @@ test.each<[what: string, end: (site: MqttSite) => void, reasonCode: number]>([
 test('a right that ends while the subscription begins ends the connection', async () => {
   const site = await openSite()
   const client = await site.connect()
-  const { authorize } = site.keys
+  const authorize = site.keys.authorize.bind(site.keys)
   let looks = 0
-  site.keys.authorize = function (request) {
-    if (request.action === 'read') this.isConnected = ++looks === 1
-    return authorize.call(this, request)
+  site.keys.authorize = request => {
+    if (request.action === 'read') site.keys.isConnected = ++looks === 1
+    return authorize(request)
   }
   client.send({ cmd: 'subscribe', messageId: 7, subscriptions: [{ topic: base, qos: 1 }] })
   expect(await client.rest()).toMatchObject([{ cmd: 'disconnect', reasonCode: 0x87 }])
