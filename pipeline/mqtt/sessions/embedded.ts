@@ -1,0 +1,147 @@
+// Sessions in an SQLite file, for `up`. What connections save in one turn of the event loop, or while the file is written, is one transaction.
+
+import { closeSync, openSync } from 'node:fs'
+import { DatabaseSync } from 'node:sqlite'
+import type { Logger } from '../../../config/logger.ts'
+import { SystemicError } from '../../systemic-error.ts'
+import { type HeldSession, type KeptSession, type SessionKey, SessionsUnavailableError, type SessionStore } from './store.ts'
+
+const schema = `
+  CREATE TABLE IF NOT EXISTS sessions (
+    thing TEXT NOT NULL,
+    client TEXT NOT NULL,
+    until_ms INTEGER NOT NULL,
+    session TEXT NOT NULL,
+    PRIMARY KEY (thing, client)
+  ) STRICT, WITHOUT ROWID;
+`
+const sweepMs = 3_600_000
+
+interface Change {
+  readonly key: SessionKey
+  /** undefined: removed. */
+  readonly session: KeptSession | undefined
+}
+
+export interface EmbeddedSessionsParts {
+  readonly path: string
+  readonly logger: Pick<Logger, 'error'>
+  /** Milliseconds since 1970. */
+  readonly clock?: () => number
+}
+
+/** @throws SystemicError if the file is not one of sessions, or is open in another process */
+export function openEmbeddedSessions({ path, logger, clock = Date.now }: EmbeddedSessionsParts): SessionStore {
+  const database = opened(path)
+  const select = database.prepare('SELECT session FROM sessions WHERE thing = ? AND client = ? AND until_ms > ?')
+  const write = database.prepare('INSERT OR REPLACE INTO sessions (thing, client, until_ms, session) VALUES (?, ?, ?, ?)')
+  const erase = database.prepare('DELETE FROM sessions WHERE thing = ? AND client = ?')
+  const counted = database.prepare('SELECT count(*) AS sessions FROM sessions WHERE thing = ? AND until_ms > ?')
+  const expired = database.prepare('DELETE FROM sessions WHERE until_ms <= ?')
+  /** By key, the `onTaken` of who holds it. */
+  const holders = new Map<string, () => void>()
+  let changes = new Map<string, Change>()
+  let written: Promise<void> | undefined
+  const sweep = setInterval(() => {
+    try {
+      expired.run(clock())
+    } catch (error) {
+      logger.error({ err: error }, 'cannot remove expired sessions of MQTT')
+    }
+  }, sweepMs).unref()
+
+  function flush(): void {
+    const all = changes
+    changes = new Map()
+    written = undefined
+    if (all.size === 0) return
+    try {
+      database.exec('BEGIN IMMEDIATE')
+      for (const { key, session } of all.values()) {
+        if (session === undefined) erase.run(key.thing, key.clientId)
+        else write.run(key.thing, key.clientId, clock() + session.expirySeconds * 1000, JSON.stringify(session))
+      }
+      database.exec('COMMIT')
+    } catch (error) {
+      if (database.isTransaction) database.exec('ROLLBACK')
+      throw new SessionsUnavailableError(`the sessions of MQTT cannot be saved in ${path}: ${(error as Error).message}`, { cause: error })
+    }
+  }
+
+  function change(key: SessionKey, session: KeptSession | undefined): Promise<void> {
+    changes.set(keyOf(key), { key, session })
+    written ??= new Promise<void>((resolve, reject) => {
+      setImmediate(() => {
+        try {
+          flush()
+          resolve()
+        } catch (error) {
+          reject(error as Error)
+        }
+      })
+    })
+    return written
+  }
+
+  function tell(key: SessionKey): void {
+    const holder = holders.get(keyOf(key))
+    holders.delete(keyOf(key))
+    holder?.()
+  }
+
+  function kept({ thing, clientId }: SessionKey): KeptSession | undefined {
+    const row = select.get(thing, clientId, clock())
+    return row === undefined ? undefined : (JSON.parse(row['session'] as string) as KeptSession)
+  }
+
+  return {
+    async take(key, onTaken): Promise<HeldSession> {
+      // What an earlier holder is about to save.
+      await written
+      tell(key)
+      const held = (): void => onTaken()
+      holders.set(keyOf(key), held)
+      const isHeld = (): boolean => holders.get(keyOf(key)) === held
+      return {
+        kept: kept(key),
+        async save(session) {
+          if (isHeld()) await change(key, session)
+        },
+        async remove() {
+          if (isHeld()) await change(key, undefined)
+        },
+        release() {
+          if (isHeld()) holders.delete(keyOf(key))
+        },
+      }
+    },
+    async discard(key) {
+      await written
+      tell(key)
+      if (kept(key) !== undefined) await change(key, undefined)
+    },
+    count: thing => Number(counted.get(thing, clock())!['sessions']),
+    async close() {
+      clearInterval(sweep)
+      await written
+      database.close()
+    },
+  }
+}
+
+function keyOf({ thing, clientId }: SessionKey): string {
+  return `${thing} ${clientId}`
+}
+
+function opened(path: string): DatabaseSync {
+  let database: DatabaseSync | undefined
+  try {
+    closeSync(openSync(path, 'a', 0o600))
+    database = new DatabaseSync(path, { timeout: 0 })
+    database.exec(`PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; ${schema}`)
+    return database
+  } catch (error) {
+    database?.close()
+    throw new SystemicError(`${path} cannot be opened as the file of MQTT's sessions: ${(error as Error).message}`, { cause: error })
+  }
+}

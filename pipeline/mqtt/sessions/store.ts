@@ -1,0 +1,78 @@
+// The contract of a session store: what is kept of the MQTT sessions that outlive their connection (MQTT 5 §4.1).
+//
+// A session is its subscriptions and, for each channel, an offset in the log: messages are not copied. So any instance can go on where the last one was, after
+// any crash, and what a client has not acknowledged is in the log.
+//
+// Who takes a session last holds it: what an earlier holder saves afterwards is ignored, and it is told. A position is saved after what is before it was
+// acknowledged, never ahead, so a crash repeats messages and loses none.
+
+/** Whose session it is: client ids are those of a thing, which another thing cannot take. */
+export interface SessionKey {
+  readonly thing: string
+  readonly clientId: string
+}
+
+export interface KeptSubscription {
+  /** As it was sent. */
+  readonly filter: string
+  readonly qos: 0 | 1
+  readonly isNoLocal: boolean
+  readonly identifier?: number | undefined
+}
+
+/** Where a session is in a channel: the offset of the next message, by partition. */
+export interface KeptPosition {
+  /** Identifies the log, as a stream's offset does. */
+  readonly log: string
+  /** All before it was acknowledged, or sent with QoS 0. */
+  readonly acknowledged: readonly number[]
+  /** Nothing from here on was sent. Only once the connection has ended: while it lives this is not known, and after a crash neither. */
+  readonly sent?: readonly number[] | undefined
+}
+
+export interface KeptSession {
+  readonly subscriptions: readonly KeptSubscription[]
+  /** By channel. */
+  readonly positions: Readonly<Record<string, KeptPosition>>
+  /** How long it outlives its connection. */
+  readonly expirySeconds: number
+}
+
+/** The sessions cannot be read or saved now: retry. */
+export class SessionsUnavailableError extends Error {
+  override readonly name = 'SessionsUnavailableError'
+}
+
+/** A session that a connection of this process holds, until another takes it. */
+export interface HeldSession {
+  /** What was kept; undefined if there was none, or it had expired. */
+  readonly kept: KeptSession | undefined
+  /**
+   * Resolves when it is durable. Calls while one is under way may be saved together: the last one counts. Does nothing once another has taken the session.
+   *
+   * @throws SessionsUnavailableError
+   */
+  save(session: KeptSession): Promise<void>
+  /** Ends the session. @throws SessionsUnavailableError */
+  remove(): Promise<void>
+  /** The connection has ended; what was saved stays, until it expires. A second call does nothing. */
+  release(): void
+}
+
+export interface SessionStore {
+  /**
+   * Takes a session. An earlier holder, in whichever process, is told by its `onTaken`, once.
+   *
+   * @throws SessionsUnavailableError
+   */
+  take(key: SessionKey, onTaken: () => void): Promise<HeldSession>
+  /**
+   * Ends the session, as a client without one asks for. An earlier holder is told.
+   *
+   * @throws SessionsUnavailableError only if there may be one
+   */
+  discard(key: SessionKey): Promise<void>
+  /** How many sessions a thing has, without those that expired. */
+  count(thing: string): number
+  close(): Promise<void>
+}
