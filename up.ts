@@ -35,6 +35,7 @@ import { openIngestMetrics } from './pipeline/ingest/metrics.ts'
 import { openPublisher } from './pipeline/ingest/publisher.ts'
 import { ingestRoutes } from './pipeline/ingest/routes.ts'
 import { openLiveMessages } from './pipeline/live/live.ts'
+import { openEmbeddedSessions } from './pipeline/mqtt/sessions/embedded.ts'
 import { memoryBytesMax } from './pipeline/memory.ts'
 import { deadLettersTopic, openDeadLetters } from './pipeline/writer/dead-letters.ts'
 import { openDecoder } from './pipeline/writer/decode.ts'
@@ -299,7 +300,9 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   closeLater(() => administration.close())
   app.register(administration.routes)
   closeLater(() => closeServer(app, requestDrainMsMax))
-  await openMqtt({ ...ingest, publisher, live, mqtt: options.mqtt, registry, closeLater })
+  const sessions = openEmbeddedSessions({ path: join(folder.path, 'mqtt-sessions.sqlite'), logger })
+  closeLater(() => sessions.close())
+  await openMqtt({ ...ingest, publisher, live, sessions, mqtt: options.mqtt, registry, closeLater })
 
   const url = await listen(app, options.http)
   closeLater(async () => {

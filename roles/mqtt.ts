@@ -7,7 +7,7 @@ import { readServerTls } from '../http/tls-files.ts'
 import type { MqttListenerParts } from '../pipeline/mqtt/listener.ts'
 import type { MqttOptions } from '../pipeline/mqtt/options.ts'
 
-interface MqttParts extends Pick<MqttListenerParts, 'publisher' | 'access' | 'metrics' | 'arrivals' | 'live'> {
+interface MqttParts extends Pick<MqttListenerParts, 'publisher' | 'access' | 'metrics' | 'arrivals' | 'live' | 'sessions'> {
   readonly options: { readonly payloadBytesMax: number }
   readonly mqtt: MqttOptions
   readonly registry: Registry
@@ -23,7 +23,7 @@ const drainMsMax = 500
  * @throws ListenError, SecretError
  */
 export async function openMqtt(parts: MqttParts): Promise<string | undefined> {
-  const { mqtt, registry, logger, closeLater, options, publisher, access, metrics, arrivals, live } = parts
+  const { mqtt, registry, logger, closeLater, options, publisher, access, metrics, arrivals, live, sessions } = parts
   if (!mqtt.enabled) return undefined
   const [{ openMqttListener }, { openMqttMetrics }] = await Promise.all([
     import('../pipeline/mqtt/listener.ts'),
@@ -35,6 +35,7 @@ export async function openMqtt(parts: MqttParts): Promise<string | undefined> {
     metrics,
     arrivals,
     live,
+    sessions,
     options: mqtt,
     payloadBytesMax: options.payloadBytesMax,
     logger,

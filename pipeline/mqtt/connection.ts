@@ -1,12 +1,16 @@
 // One MQTT connection, from its CONNECT to its end.
 
 import type { Packet } from 'mqtt-packet'
+import { AccessUnavailableError } from '../../control-plane/client.ts'
+import { LiveUnavailableError } from '../live/messages.ts'
 import { openRateLimit } from './bounds/rate-limit.ts'
 import type { MqttParts } from './dependencies.ts'
 import { authenticate, connackOf, type Refusal, refusedConnack, type Session, whyRefused } from './handshake.ts'
 import type { Link } from './link.ts'
 import { openPublishing } from './publishing.ts'
 import { PacketError, reasons, returnCodes } from './reasons.ts'
+import { openPersistence, type Persistence, SessionRefusal } from './sessions/session.ts'
+import { SessionsUnavailableError } from './sessions/store.ts'
 import { openSubscriptions } from './subscribe/subscriptions.ts'
 import type { Timer } from './timer.ts'
 import { packetHeadBytesMax } from './well-formed.ts'
@@ -49,10 +53,11 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
   if (session === undefined) return
   const { options, payloadBytesMax, startTimer, access, metrics, logger, say } = parts
   const packetBytesMax = payloadBytesMax + packetHeadBytesMax
+  const expirySecondsMax = expirySecondsMaxOf(parts)
   let isReading = false
   let isDraining = false
   let hasEnded = false
-  let hasWill = session.will !== undefined
+  let hasWill = false
 
   function end(reasonCode: number, sentence: string): void {
     if (hasEnded) return
@@ -63,7 +68,8 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
   const controls = openRateLimit(...otherPackets)
   const refusals = openRateLimit(...refusedMessages)
   const publishing = openPublishing({ session, link, parts, refusals, end })
-  const subscriptions = openSubscriptions({ session, link, parts, controls, refusals, end })
+  let persistence: Persistence | undefined
+  const subscriptions = openSubscriptions({ session, link, parts, controls, refusals, end, persistence: () => persistence })
   let keyEnd: Timer | undefined
   const connection: Connection = {
     session,
@@ -94,6 +100,34 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
     })
   }
 
+  function changeExpiry(seconds: number): void {
+    if (session!.askedExpirySeconds === 0 && seconds > 0) {
+      throw new PacketError(reasons.protocolError, 'a DISCONNECT begins a session that outlives the connection: ask for it in the CONNECT')
+    }
+    session!.expirySeconds = Math.min(seconds, expirySecondsMax)
+  }
+
+  /** Takes the session that outlives the connection, and its subscriptions. @returns begins to send; undefined if the connection was refused */
+  async function resumed(): Promise<(() => void) | undefined> {
+    try {
+      persistence = await openPersistence({
+        session: session!,
+        parts,
+        stateOf: ended => subscriptions.state(ended),
+        onTaken: () => end(reasons.sessionTakenOver, 'another connection has the same thing and client id'),
+      })
+      const begin = persistence?.kept === undefined ? () => undefined : await subscriptions.resume(persistence.kept)
+      await persistence?.save()
+      return begin
+    } catch (error) {
+      const refusal = sessionRefusal(error)
+      if (refusal === undefined) throw error
+      if (!hasEnded) refuse(link, parts, refusal, session)
+      hasEnded = true
+      return undefined
+    }
+  }
+
   /** @returns false after a DISCONNECT */
   async function handle(packet: Packet): Promise<boolean> {
     const { cmd, messageId = 0 } = packet
@@ -106,9 +140,11 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
     controls.spend()
     if (cmd === 'pingreq') link.send({ cmd: 'pingresp' })
     else if (cmd === 'subscribe') await subscriptions.subscribe(packet)
-    else if (cmd === 'unsubscribe') subscriptions.unsubscribe(packet)
+    else if (cmd === 'unsubscribe') await subscriptions.unsubscribe(packet)
     else if (cmd === 'disconnect') {
       hasWill &&= session!.version === 5 && packet.reasonCode !== reasons.success
+      const expirySeconds = packet.properties?.sessionExpiryInterval
+      if (expirySeconds !== undefined) changeExpiry(expirySeconds)
       return false
     } else if (cmd !== 'puback') throw new PacketError(reasons.protocolError, `a client sends no ${cmd.toUpperCase()} here`)
     return true
@@ -129,35 +165,62 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
     refuse(link, parts, { ...codes, code: 'too_many_requests', sentence: overfull }, session)
     return
   }
-  watchKeyEnd()
   const silentMs = session.keepAliveSeconds * 1000 * keepAliveFactor
-  const keepAlive = silentMs === 0 ? undefined : startTimer(silentMs, onIdle)
+  let keepAlive: Timer | undefined
   function onIdle(): void {
     // While the log is full the client is not read, so it is not silent.
     if (isReading) end(reasons.keepAliveTimeout, 'no packet arrived within one and a half of the keep-alive')
     else keepAlive!.restart()
   }
   try {
-    link.send(connackOf(session, options.inFlightMax, packetBytesMax, parts.live !== undefined && options.subscriptionsMax > 0))
+    const begin = await resumed()
+    if (begin === undefined || hasEnded) return
+    hasWill = session.will !== undefined
+    watchKeyEnd()
+    if (silentMs > 0) keepAlive = startTimer(silentMs, onIdle)
+    const canSubscribe = parts.live !== undefined && options.subscriptionsMax > 0
+    const sessionPresent = persistence?.kept !== undefined
+    link.send(connackOf(session, { inFlightMax: options.inFlightMax, packetBytesMax, canSubscribe, sessionPresent }))
+    begin()
     for (let packet = await next(); packet !== undefined; packet = await next()) {
       keepAlive?.restart()
       if (!isDraining && !(await handle(packet))) break
       await Promise.all([controls.ready(link.closed), refusals.ready(link.closed)])
     }
   } catch (error) {
-    if (!(error instanceof PacketError)) throw error
-    metrics.refused('malformed_request')
-    end(error.reasonCode, error.message)
+    if (error instanceof SessionsUnavailableError) end(reasons.serverBusy, error.message)
+    else if (error instanceof PacketError) {
+      metrics.refused('malformed_request')
+      end(error.reasonCode, error.message)
+    } else throw error
   } finally {
     keepAlive?.stop()
     keyEnd?.stop()
+    // Its state is that before the subscriptions are closed.
+    const saved = persistence?.end()
     subscriptions.close()
     // A client that has ended its side may still read acknowledgements.
     await publishing.settled()
+    await saved
     connections.leave(connection)
     link.end()
   }
   if (hasWill && !isDraining) await publishing.takeWill(session.will!)
+}
+
+/** Why a session cannot be had now; undefined for what is no reason. */
+function sessionRefusal(error: unknown): Refusal | undefined {
+  if (error instanceof SessionRefusal) {
+    return { reasonCode: reasons.quotaExceeded, returnCode: returnCodes.serverUnavailable, code: 'too_many_requests', sentence: error.message }
+  }
+  const isAway = error instanceof SessionsUnavailableError || error instanceof LiveUnavailableError || error instanceof AccessUnavailableError
+  if (!isAway) return undefined
+  const sentence = `the session cannot go on now: retry (${error.message})`
+  return { reasonCode: reasons.serverUnavailable, returnCode: returnCodes.serverUnavailable, code: 'unavailable', sentence }
+}
+
+function expirySecondsMaxOf({ sessions, options }: MqttParts): number {
+  return sessions === undefined ? 0 : options.sessionExpirySecondsMax
 }
 
 /** @returns undefined if the connection was refused, or has ended */
@@ -168,7 +231,7 @@ async function accept(link: Link, parts: MqttParts, connections: Connections): P
     const connect = await link.connect(packetHeadBytesMax)
     if (connect === undefined) return undefined
     connections.greeted()
-    const answer = await authenticate(connect, link.address, access)
+    const answer = await authenticate(connect, link.address, access, expirySecondsMaxOf(parts))
     if (!('sentence' in answer)) return link.closed.aborted ? undefined : answer
     refuse(link, parts, answer)
   } catch (error) {

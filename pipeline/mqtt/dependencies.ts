@@ -11,6 +11,7 @@ import type { Budget } from './bounds/budget.ts'
 import type { Session } from './handshake.ts'
 import type { DeliveryMetrics } from './metrics.ts'
 import type { MqttOptions } from './options.ts'
+import type { SessionStore } from './sessions/store.ts'
 import type { openOutgoing } from './subscribe/outgoing.ts'
 import type { StartTimer } from './timer.ts'
 
@@ -25,6 +26,8 @@ export interface MqttParts {
   readonly budget: Budget
   /** What subscribers hear; undefined where the log is not read. */
   readonly live: LiveMessages | undefined
+  /** undefined: no session outlives its connection. */
+  readonly sessions: SessionStore | undefined
   readonly rights: Rights
   readonly outgoingOf: ReturnType<typeof openOutgoing>
   readonly deliveries: DeliveryMetrics

@@ -8,7 +8,7 @@ import type { Version } from './packets.ts'
 import { PacketError, reasons, returnCodes } from './reasons.ts'
 import { topicFault } from './topic.ts'
 
-/** An accepted connection. Nothing of it stays after its end: there are no persistent sessions. */
+/** An accepted connection. */
 export interface Session {
   readonly version: Version
   readonly credential: Credential
@@ -25,8 +25,11 @@ export interface Session {
   readonly receiveMax: number
   /** The largest packet that the client takes. */
   readonly packetBytesMax: number
-  /** Whether the client asked for a session that survives the connection. */
-  readonly wantsToStay: boolean
+  /** Whether the client begins anew, whatever was kept. */
+  readonly isClean: boolean
+  /** How long the session outlives the connection, as the client asked for and is granted. A DISCONNECT may change it (MQTT 5 §3.14.2.2.2). */
+  readonly askedExpirySeconds: number
+  expirySeconds: number
   /** The thing of the key. */
   thing: string
   /** The owner of the thing, if they registered themselves and have bounds. */
@@ -62,6 +65,7 @@ export async function authenticate(
   connect: IConnectPacket & { readonly protocolVersion: Version },
   address: string,
   access: AccessControl,
+  expirySecondsMax: number,
 ): Promise<Session | Refusal> {
   const { protocolVersion: version, clientId, clean = false, keepalive = 0, username = '', password, will, properties = {} } = connect
   if (properties.authenticationMethod !== undefined) {
@@ -90,6 +94,8 @@ export async function authenticate(
   }
   const secret = password?.toString() ?? ''
   if (!keyPattern.test(secret)) return unknownKey
+  // MQTT 3.1.1 has no expiry: a session that is not clean stays.
+  const askedExpirySeconds = version === 5 ? (properties.sessionExpiryInterval ?? 0) : clean ? 0 : expirySecondsMax
   const session: Session = {
     version,
     credential: { scheme: 'Thing', secret },
@@ -102,7 +108,9 @@ export async function authenticate(
     will: will && { ...will, payload: Buffer.from(will.payload) },
     receiveMax: properties.receiveMaximum ?? 65_535,
     packetBytesMax: properties.maximumPacketSize ?? Infinity,
-    wantsToStay: version === 5 ? (properties.sessionExpiryInterval ?? 0) > 0 : !clean,
+    isClean: clean,
+    askedExpirySeconds,
+    expirySeconds: Math.min(askedExpirySeconds, expirySecondsMax),
     thing: '',
     boundedOwner: undefined,
     endsMs: undefined,
@@ -142,12 +150,20 @@ function isOther(userName: string, thing: string): boolean {
 /** What a client of MQTT 5 may send: topic aliases are remembered for one connection. */
 export const topicAliasMax = 16
 
-/** @param packetBytesMax the largest packet that is accepted */
-export function connackOf(session: Session, inFlightMax: number, packetBytesMax: number, canSubscribe: boolean): IConnackPacket {
-  const { version, isClientIdAssigned, clientId, wantsToStay } = session
-  if (version === 4) return { cmd: 'connack', sessionPresent: false, returnCode: returnCodes.accepted }
+export interface Accepted {
+  readonly inFlightMax: number
+  /** The largest packet that is accepted. */
+  readonly packetBytesMax: number
+  readonly canSubscribe: boolean
+  /** Whether the session goes on that an earlier connection had. */
+  readonly sessionPresent: boolean
+}
+
+export function connackOf(session: Session, { inFlightMax, packetBytesMax, canSubscribe, sessionPresent }: Accepted): IConnackPacket {
+  const { version, isClientIdAssigned, clientId, askedExpirySeconds, expirySeconds } = session
+  if (version === 4) return { cmd: 'connack', sessionPresent, returnCode: returnCodes.accepted }
   const properties = {
-    ...(wantsToStay ? { sessionExpiryInterval: 0 } : {}),
+    ...(askedExpirySeconds === expirySeconds ? {} : { sessionExpiryInterval: expirySeconds }),
     receiveMaximum: inFlightMax,
     maximumQoS: 1,
     retainAvailable: false,
@@ -158,7 +174,7 @@ export function connackOf(session: Session, inFlightMax: number, packetBytesMax:
     subscriptionIdentifiersAvailable: canSubscribe,
     sharedSubscriptionAvailable: false,
   }
-  return { cmd: 'connack', sessionPresent: false, reasonCode: reasons.success, properties }
+  return { cmd: 'connack', sessionPresent, reasonCode: reasons.success, properties }
 }
 
 export function refusedConnack({ reasonCode, returnCode, sentence }: Refusal): IConnackPacket {

@@ -52,6 +52,18 @@ export const mqttOptions = (enabled: boolean) =>
       maximum: 10_000,
       description: 'Subscriptions of one connection; further ones are refused. 0 turns subscribing off.',
     }),
+    sessionExpirySecondsMax: Type.Integer({
+      default: 604_800,
+      minimum: 0,
+      maximum: 31_536_000,
+      description: 'Seconds that a session outlives its connection at most; what clients of MQTT 3.1.1 get. 0 turns such sessions off.',
+    }),
+    thingSessionsMax: Type.Integer({
+      default: 100,
+      minimum: 1,
+      maximum: 10_000,
+      description: 'Sessions of one thing that outlive their connections; further ones are refused.',
+    }),
     inFlightMax: Type.Integer({
       default: 64,
       minimum: 1,

@@ -62,7 +62,7 @@ async function open(options: IngestRoleOptions, openLog: OpenIngestLog, role: Ro
     isServing: () => control.isAccepted(),
   })
   const live = await openLive(options, role)
-  await openMqtt({ ...parts, publisher, live, mqtt: options.mqtt, registry, closeLater })
+  await openMqtt({ ...parts, publisher, live, sessions: undefined, mqtt: options.mqtt, registry, closeLater })
   const openingLog = openWhenThere({
     open: () => openLog(options.log, logger),
     closeLate: late => late.close(),

@@ -11,17 +11,28 @@ import type { Session } from '../handshake.ts'
 import type { Link } from '../link.ts'
 import { checkFilters } from '../packets.ts'
 import { PacketError, reasons } from '../reasons.ts'
+import type { Persistence } from '../sessions/session.ts'
+import type { KeptPosition, KeptSession, KeptSubscription } from '../sessions/store.ts'
 import { FilterError, matches, parseFilter, type TopicFilter } from './filter.ts'
 
 export interface Subscriptions {
   /**
    * Answers each filter in a SUBACK; messages begin after it.
    *
-   * @throws PacketError
+   * @throws PacketError, SessionsUnavailableError
    */
   subscribe(packet: ISubscribePacket): Promise<void>
-  /** @throws PacketError */
-  unsubscribe(packet: IUnsubscribePacket): void
+  /** @throws PacketError, SessionsUnavailableError */
+  unsubscribe(packet: IUnsubscribePacket): Promise<void>
+  /**
+   * Goes on with the subscriptions of an earlier connection, where they were. Those that the thing may no longer have are left out.
+   *
+   * @returns begins to send
+   * @throws AccessUnavailableError, LiveUnavailableError
+   */
+  resume(kept: KeptSession): Promise<() => void>
+  /** For the next connection. @param hasEnded after `close` */
+  state(hasEnded: boolean): Omit<KeptSession, 'expirySeconds'>
   /** Takes the client's PUBACK. @returns false if no message waits for it */
   acknowledged(messageId: number): boolean
   /** Nothing is sent afterwards. */
@@ -37,6 +48,8 @@ interface SubscriptionsParts {
   readonly refusals: RateLimit
   /** Ends the connection. */
   readonly end: (reasonCode: number, sentence: string) => void
+  /** Of a session that outlives the connection. */
+  readonly persistence: () => Persistence | undefined
 }
 
 interface Subscription extends TopicFilter {
@@ -48,10 +61,20 @@ interface Subscription extends TopicFilter {
 
 /** A channel that is followed. */
 interface Heard {
+  readonly channel: string
   readonly following: Following
   /** By filter as it was sent. */
   readonly subscriptions: Map<string, Subscription>
+  /** By partition: what is below may have been sent by an earlier connection. */
+  readonly sentBelow: readonly number[]
   stop(): void
+}
+
+/** A message with QoS 1 that was sent. */
+interface Sent {
+  readonly heard: Heard
+  readonly partition: number
+  readonly offset: number
 }
 
 /** How a message is sent to this client. */
@@ -61,18 +84,20 @@ interface Delivery {
 }
 
 const messageIdMax = 65_535
+/** In the first byte of a PUBLISH (MQTT 5 §3.3.1.1). */
+const dupFlag = 0x08
 
 const endings = {
   access_ended: [reasons.notAuthorized, 'the thing may no longer read a channel that it has subscribed to'],
   unavailable: [reasons.serverBusy, 'the rights of a subscription cannot be checked now: connect again'],
 } as const
 
-export function openSubscriptions({ session, link, parts, controls, refusals, end }: SubscriptionsParts): Subscriptions {
+export function openSubscriptions({ session, link, parts, controls, refusals, end, persistence }: SubscriptionsParts): Subscriptions {
   const { access, live, rights, outgoingOf, deliveries, options, say, logger } = parts
   const { version } = session
   const channels = new Map<string, Heard>()
-  /** Sent with QoS 1 and not acknowledged. */
-  const unacknowledged = new Set<number>()
+  /** Sent with QoS 1 and not acknowledged, by packet id. */
+  const unacknowledged = new Map<number, Sent>()
   const unacknowledgedMax = Math.min(options.inFlightMax, session.receiveMax)
   let lastId = 0
   let isClosed = false
@@ -112,14 +137,22 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
     if (delivery === undefined) return true
     const { qos, identifiers } = delivery
     if (!hasSpace(qos)) return false
+    const { partition, offset } = message
     const messageId = qos === 0 ? 0 : nextId()
     const head = outgoing.head(version, qos, messageId, identifiers)
+    if (qos === 1 && offset < (heard.sentBelow[partition] ?? 0)) head[0]! |= dupFlag
     // Such a message counts as delivered (MQTT 5 §3.1.2.11.4).
     if (head.length + outgoing.payload.length > session.packetBytesMax) return true
-    if (qos === 1) unacknowledged.add(messageId)
+    if (qos === 1) unacknowledged.set(messageId, { heard, partition, offset })
     link.deliver(head, outgoing.payload)
     deliveries.delivered()
+    persistence()?.saveSoon()
     return true
+  }
+
+  function tellLost(channel: string): void {
+    say(session, 'messages were deleted from the log before they could be delivered', { channel })
+    deliveries.lost()
   }
 
   function followerOf(heard: Heard, channel: string): Follower {
@@ -144,10 +177,7 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
         waiting ??= Promise.withResolvers<void>()
         return waiting.promise
       },
-      lost() {
-        say(session, 'messages were deleted from the log before they could be delivered', { channel })
-        deliveries.lost()
-      },
+      lost: () => tellLost(channel),
       end: () => end(reasons.serverBusy, 'the log cannot be followed now: connect again'),
     }
   }
@@ -162,10 +192,11 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
   }
 
   /** @throws FilterError, AccessUnavailableError, LiveUnavailableError */
-  async function follow(log: LiveMessages, channel: string, begins: (() => void)[]): Promise<Heard> {
+  async function follow(log: LiveMessages, channel: string, begins: (() => void)[], kept?: KeptPosition): Promise<Heard> {
     const { credential, address } = session
     const reader = await admit({ credential, channel, action: 'read', address })
-    const following = await log.follow(channel, undefined)
+    const following = await log.follow(channel, kept && { log: kept.log, offsets: kept.acknowledged, partition: 0, rows: 0 })
+    if (following.lost) tellLost(channel)
     let isOver = false
     const followed: Followed = {
       end(reason) {
@@ -176,8 +207,10 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       ended: () => (isOver ? 'left' : undefined),
     }
     const heard: Heard = {
+      channel,
       following,
       subscriptions: new Map(),
+      sentBelow: kept === undefined || following.log !== kept.log ? [] : (kept.sent ?? (await endsOf(log, channel))),
       stop() {
         isOver = true
         following.stop()
@@ -193,6 +226,13 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       if (!isOver) following.start(followerOf(heard, channel))
     })
     return heard
+  }
+
+  /** After a crash any message in the log may have been sent. */
+  async function endsOf(log: LiveMessages, channel: string): Promise<readonly number[]> {
+    const following = await log.follow(channel, undefined)
+    following.stop()
+    return following.streamOffset().offsets
   }
 
   function count(): number {
@@ -260,11 +300,12 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       }
       if (granted.some(code => code >= reasons.unspecified)) refusals.spend()
       wake()
+      await persistence()?.save()
       link.send({ cmd: 'suback', messageId, granted })
       for (const begin of begins) begin()
     },
 
-    unsubscribe({ messageId = 0, unsubscriptions }) {
+    async unsubscribe({ messageId = 0, unsubscriptions }) {
       checkFilters(messageId, unsubscriptions, 'UNSUBSCRIBE')
       const granted = unsubscriptions.map(topic => {
         for (const heard of channels.values()) {
@@ -275,13 +316,49 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
         return reasons.noSubscriptionExisted
       })
       wake()
+      await persistence()?.save()
       link.send({ cmd: 'unsuback', messageId, granted })
+    },
+
+    async resume(kept) {
+      const begins: (() => void)[] = []
+      if (live === undefined) return () => undefined
+      for (const { filter, qos, isNoLocal, identifier } of kept.subscriptions) {
+        const parsed = parseFilter(filter)
+        try {
+          const heard = channels.get(parsed.channel) ?? (await follow(live, parsed.channel, begins, kept.positions[parsed.channel]))
+          heard.subscriptions.set(filter, { ...parsed, qos, isNoLocal, identifier })
+        } catch (error) {
+          if (!(error instanceof FilterError)) throw error
+          say(session, `subscription ended: ${error.message}`, { topic: filter.split('?', 1)[0]!.slice(0, 200) })
+        }
+      }
+      if (isClosed) for (const heard of channels.values()) heard.stop()
+      return () => {
+        for (const begin of begins) begin()
+      }
+    },
+
+    state(hasEnded) {
+      const subscriptions: KeptSubscription[] = []
+      const positions: Record<string, KeptPosition> = {}
+      for (const [channel, { following, subscriptions: own }] of channels) {
+        for (const [filter, { qos, isNoLocal, identifier }] of own) subscriptions.push({ filter, qos, isNoLocal, identifier })
+        const { log, offsets } = following.streamOffset()
+        positions[channel] = { log, acknowledged: [...offsets], sent: hasEnded ? offsets : undefined }
+      }
+      for (const { heard, partition, offset } of unacknowledged.values()) {
+        const acknowledged = positions[heard.channel]?.acknowledged as number[] | undefined
+        if (acknowledged !== undefined && acknowledged[partition]! > offset) acknowledged[partition] = offset
+      }
+      return { subscriptions, positions }
     },
 
     acknowledged(messageId) {
       if (!unacknowledged.delete(messageId)) return false
       // Not for each: a subscriber that is behind reads the log each time.
       if (unacknowledged.size <= unacknowledgedMax / 2) wake()
+      persistence()?.saveSoon()
       return true
     },
 

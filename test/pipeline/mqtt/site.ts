@@ -11,6 +11,7 @@ import type { Log, LogPosition, OutgoingMessage } from '../../../pipeline/log.ts
 import { openMqttListener } from '../../../pipeline/mqtt/listener.ts'
 import { openMqttMetrics } from '../../../pipeline/mqtt/metrics.ts'
 import type { MqttOptions } from '../../../pipeline/mqtt/options.ts'
+import type { SessionStore } from '../../../pipeline/mqtt/sessions/store.ts'
 import { type FakeLog, openFakeLog } from '../fake-log.ts'
 import { channel, key, openKeys, thing, unlimited } from '../ingest/site.ts'
 import { type FakeTopic, openFakeTopic } from '../live/fake-topic.ts'
@@ -55,6 +56,10 @@ export interface MqttSite {
 export interface SiteOptions extends Partial<Omit<MqttOptions, 'host' | 'port'>> {
   readonly thingMessagesPerMinute?: number
   readonly halfOpenMax?: number
+  /** None by default. */
+  readonly sessions?: SessionStore
+  /** In place of one of its own. */
+  readonly topic?: FakeTopic
   readonly tls?: ServerTls
   /** Of the certificate of `tls`, for the clients. */
   readonly ca?: string
@@ -68,12 +73,13 @@ export async function openSite({
   halfOpenMax = 1_000,
   tls,
   ca,
+  sessions,
+  topic = openFakeTopic(2),
   ...own
 }: SiteOptions = {}): Promise<MqttSite> {
   const log = openFakeLog()
   const used: Log = append === undefined ? log : { ...log, append: messages => append(messages, log) }
   const registry = new Registry()
-  const topic = openFakeTopic(2)
   const live = openLive(topic)
   onTestFinished(() => live.close())
   const metrics = openIngestMetrics(registry)
@@ -95,6 +101,8 @@ export async function openSite({
     connectTimeoutMs: 10_000,
     inFlightMax: 4,
     subscriptionsMax: 5,
+    sessionExpirySecondsMax: 3_600,
+    thingSessionsMax: 2,
     ...own,
   }
   const ingest = { payloadBytesMax, ...unlimited, thingMessagesPerMinute }
@@ -113,6 +121,7 @@ export async function openSite({
     tls,
     connectionMetrics: openMqttMetrics(registry),
     live,
+    sessions,
     startTimer(waitMs, call) {
       const timer: ManualTimer = { waitMs, restarts: 0, isStopped: false, fire: call }
       timers.push(timer)
