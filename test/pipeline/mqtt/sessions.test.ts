@@ -1,0 +1,275 @@
+// Sessions that outlive their connection: where they go on, what is sent again, and when they end.
+
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { IConnackPacket, IConnectPacket, IPublishPacket, ISubackPacket } from 'mqtt-packet'
+import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
+import { openEmbeddedSessions } from '../../../pipeline/mqtt/sessions/embedded.ts'
+import { type SessionStore, SessionsUnavailableError } from '../../../pipeline/mqtt/sessions/store.ts'
+import { channel } from '../ingest/site.ts'
+import { type FakeTopic, openFakeTopic } from '../live/fake-topic.ts'
+import type { Client, Version } from './client.ts'
+import { type MqttSite, openSite } from './site.ts'
+
+const base = `channels/${channel}/messages`
+let topic: FakeTopic
+let sessions: SessionStore
+let nowMs: number
+
+beforeEach(async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-sessions-'))
+  nowMs = Date.now()
+  topic = openFakeTopic(2)
+  const logger = { error: (fields: object) => expect.fail(JSON.stringify(fields)) } as never
+  sessions = openEmbeddedSessions({ path: join(folder, 'sessions.sqlite'), logger, clock: () => nowMs })
+  onTestFinished(async () => {
+    await sessions.close()
+    await rm(folder, { recursive: true })
+  })
+})
+
+const open = (own: Parameters<typeof openSite>[0] = {}): Promise<MqttSite> => openSite({ sessions, topic, ...own })
+
+/** With a session that stays. */
+async function connect(site: MqttSite, version: Version = 5, own: Partial<IConnectPacket> = {}): Promise<Client & { connack: IConnackPacket }> {
+  return await site.connect(version, { clean: false, ...(version === 5 ? { properties: { sessionExpiryInterval: 600 } } : {}), ...own })
+}
+
+async function subscribe(client: Client, filter = base): Promise<void> {
+  client.send({ cmd: 'subscribe', messageId: 7, subscriptions: [{ topic: filter, qos: 1 }] })
+  expect(((await client.next()) as ISubackPacket).granted).toEqual([1])
+}
+
+const append = (payload: string, partition = 0): void => topic.appendPayload(partition, channel, payload)
+const acknowledge = (client: Client, { messageId }: IPublishPacket): void => client.send({ cmd: 'puback', messageId: messageId! })
+
+async function next(client: Client): Promise<IPublishPacket> {
+  const packet = await client.next()
+  expect(packet?.cmd).toBe('publish')
+  return packet as IPublishPacket
+}
+
+/** The payloads until this one, acknowledged, with a mark on those that are repeats. */
+async function heard(client: Client, last: string): Promise<string[]> {
+  const all: string[] = []
+  for (;;) {
+    const packet = await next(client)
+    acknowledge(client, packet)
+    all.push(`${packet.payload.toString()}${packet.dup ? ' again' : ''}`)
+    if (packet.payload.toString() === last) return all
+  }
+}
+
+async function leave(client: Client): Promise<void> {
+  client.send({ cmd: 'disconnect' })
+  await client.rest()
+}
+
+test.each([4, 5] as const)('version %i: a session goes on behind what was acknowledged, and repeats are marked', async version => {
+  const site = await open()
+  const client = await connect(site, version)
+  expect(client.connack.sessionPresent).toBe(false)
+  await subscribe(client)
+  append('a')
+  append('b')
+  append('c', 1)
+  const packets = [await next(client), await next(client), await next(client)]
+  acknowledge(client, packets.find(({ payload }) => payload.toString() === 'a')!)
+  acknowledge(client, packets.find(({ payload }) => payload.toString() === 'c')!)
+  await leave(client)
+  append('d')
+  append('last')
+  const later = await connect(site, version)
+  expect(later.connack.sessionPresent).toBe(true)
+  expect(await heard(later, 'last')).toEqual(['b again', 'd', 'last'])
+})
+
+test('it goes on in another process, after a crash of the first: nothing is lost, and what may be a repeat is marked', async () => {
+  const first = await open()
+  const client = await connect(first)
+  await subscribe(client)
+  append('a')
+  acknowledge(client, await next(client))
+  append('b')
+  await next(client)
+  // The process is gone, and saved nothing but the subscription.
+  const second = await open()
+  const later = await connect(second)
+  expect(later.connack.sessionPresent).toBe(true)
+  append('last')
+  expect(await heard(later, 'last')).toEqual(['a again', 'b again', 'last'])
+  // The first one no longer holds the session, whatever it saves.
+  expect(await client.rest()).toMatchObject([{ cmd: 'disconnect', reasonCode: 0x8e }])
+  await leave(later)
+  const again = await connect(first)
+  append('end')
+  expect(await heard(again, 'end')).toEqual(['end'])
+})
+
+test('progress is saved within a second', async () => {
+  const first = await open()
+  const client = await connect(first)
+  await subscribe(client)
+  append('a')
+  acknowledge(client, await next(client))
+  append('b')
+  await next(client)
+  first.timers.find(({ waitMs, isStopped }) => waitMs === 1_000 && !isStopped)!.fire()
+  await sessions.discard({ thing: 'another', clientId: 'one' })
+  const later = await connect(await open())
+  expect(await heard(later, 'b')).toEqual(['b again'])
+})
+
+test('a connection that takes over on one instance goes on where the first was', async () => {
+  const site = await open()
+  const client = await connect(site)
+  await subscribe(client)
+  append('a')
+  await next(client)
+  const later = await connect(site)
+  expect(await client.rest()).toMatchObject([{ cmd: 'disconnect', reasonCode: 0x8e }])
+  append('last')
+  expect(await heard(later, 'last')).toEqual(['a again', 'last'])
+})
+
+test('UNSUBSCRIBE and the options of a subscription are kept', async () => {
+  const site = await open()
+  const client = await connect(site)
+  await subscribe(client)
+  await subscribe(client, `${base}/b`)
+  client.send({ cmd: 'subscribe', messageId: 8, subscriptions: [{ topic: `${base}/a`, qos: 0 }], properties: { subscriptionIdentifier: 5 } })
+  await client.next()
+  client.send({ cmd: 'unsubscribe', messageId: 9, unsubscriptions: [base] })
+  await client.next()
+  await leave(client)
+  const later = await connect(site)
+  append('unheard')
+  topic.appendPayload(0, channel, 'last', { subtopic: 'a' })
+  expect(await next(later)).toMatchObject({ qos: 0, topic: `${base}/a`, properties: { subscriptionIdentifier: 5 } })
+})
+
+test.each<[what: string, own: Partial<IConnectPacket>]>([
+  ['clean start', { clean: true, properties: { sessionExpiryInterval: 600 } }],
+  ['a clean session', { clean: true, properties: {} }],
+])('%s begins anew, and leaves nothing of the session before', async (_what, own) => {
+  const site = await open()
+  const client = await connect(site)
+  await subscribe(client)
+  await leave(client)
+  const fresh = await connect(site, 5, own)
+  expect(fresh.connack.sessionPresent).toBe(false)
+  append('unheard')
+  await leave(fresh)
+  const later = await connect(site)
+  expect(later.connack.sessionPresent).toBe(own.properties?.sessionExpiryInterval === 600)
+  later.send({ cmd: 'pingreq' })
+  expect(await later.next()).toMatchObject({ cmd: 'pingresp' })
+})
+
+test('a session expires after its time, which is bounded, and which a DISCONNECT may change', async () => {
+  const site = await open()
+  const client = await connect(site, 5, { properties: { sessionExpiryInterval: 4_294_967_295 } })
+  expect(client.connack.properties).toMatchObject({ sessionExpiryInterval: 3_600 })
+  await leave(client)
+  nowMs += 3_599_000
+  const later = await connect(site)
+  expect(later.connack.sessionPresent).toBe(true)
+  expect(later.connack.properties).not.toHaveProperty('sessionExpiryInterval')
+  await leave(later)
+  nowMs += 601_000
+  const anew = await connect(site)
+  expect(anew.connack.sessionPresent).toBe(false)
+  anew.send({ cmd: 'disconnect', reasonCode: 0, properties: { sessionExpiryInterval: 0 } })
+  await anew.rest()
+  expect((await connect(site)).connack.sessionPresent).toBe(false)
+})
+
+test('a DISCONNECT does not begin a session that was to end', async () => {
+  const site = await open()
+  const client = await site.connect(5)
+  client.send({ cmd: 'disconnect', reasonCode: 0, properties: { sessionExpiryInterval: 60 } })
+  expect(await client.rest()).toMatchObject([{ cmd: 'disconnect', reasonCode: 0x82 }])
+})
+
+test('where sessions are turned off, a client learns that its session ends', async () => {
+  const site = await open({ sessionExpirySecondsMax: 0 })
+  const client = await connect(site)
+  expect(client.connack.properties).toMatchObject({ sessionExpiryInterval: 0 })
+  await leave(client)
+  expect((await connect(site, 4)).connack.sessionPresent).toBe(false)
+})
+
+test('a thing has at most so many sessions', async () => {
+  const site = await open()
+  for (const clientId of ['a', 'b']) await leave(await connect(site, 5, { clientId }))
+  const refused = await site.open(5, { clientId: 'c', clean: false, properties: { sessionExpiryInterval: 600 } })
+  expect(await refused.rest()).toMatchObject([{ cmd: 'connack', reasonCode: 0x97 }])
+  expect((await connect(site, 5, { clientId: 'b' })).connack.sessionPresent).toBe(true)
+})
+
+test('a channel that the thing may no longer read is left out, and the session goes on', async () => {
+  const site = await open()
+  const client = await connect(site)
+  await subscribe(client)
+  await leave(client)
+  site.keys.isConnected = false
+  const later = await connect(site)
+  expect(later.connack.sessionPresent).toBe(true)
+  expect(site.said.join()).toMatch(/subscription ended: the thing is not connected/)
+  append('unheard')
+  later.send({ cmd: 'pingreq' })
+  expect(await later.next()).toMatchObject({ cmd: 'pingresp' })
+})
+
+test('while the log is away a session cannot go on, and keeps what it had', async () => {
+  const site = await open()
+  const client = await connect(site)
+  await subscribe(client)
+  await leave(client)
+  append('a')
+  topic.failure = new Error('the brokers are away')
+  const refused = await site.open(5, { clean: false, properties: { sessionExpiryInterval: 600 } })
+  expect(await refused.rest()).toMatchObject([{ cmd: 'connack', reasonCode: 0x88 }])
+  topic.failure = undefined
+  const later = await connect(site)
+  expect(await heard(later, 'a')).toEqual(['a'])
+})
+
+test('while sessions cannot be saved, a CONNECT that wants one is refused, and a SUBSCRIBE ends the connection', async () => {
+  const site = await open()
+  const client = await connect(site)
+  const save = vi.spyOn(sessions, 'take').mockRejectedValue(new SessionsUnavailableError('the disk is full'))
+  const refused = await site.open(5, { clientId: 'other', clean: false, properties: { sessionExpiryInterval: 600 } })
+  expect(await refused.rest()).toMatchObject([{ cmd: 'connack', reasonCode: 0x88 }])
+  save.mockRestore()
+  await client.socket.end()
+})
+
+test('messages that the log deleted while nobody was connected are counted', async () => {
+  const site = await open()
+  const client = await connect(site)
+  await subscribe(client)
+  await leave(client)
+  for (const text of ['a', 'b', 'c']) append(text)
+  topic.deleteBelow(0, 2)
+  const later = await connect(site)
+  expect(await heard(later, 'c')).toEqual(['c'])
+  expect(site.said.join()).toMatch(/deleted from the log before they could be delivered/)
+})
+
+test('no will of a connection that was refused is published, and one of a session is when its connection is lost', async () => {
+  const site = await open()
+  const will = { topic: base, payload: Buffer.from('[{"n":"gone","v":1}]'), qos: 1 as const, retain: false }
+  const client = await connect(site, 5, { will })
+  client.socket.destroy()
+  await expect.poll(() => site.log.messages.length).toBe(1)
+  topic.failure = new Error('the brokers are away')
+  const later = await connect(site, 5, { will })
+  await subscribeRefused(later)
+})
+
+async function subscribeRefused(client: Client): Promise<void> {
+  client.send({ cmd: 'subscribe', messageId: 7, subscriptions: [{ topic: base, qos: 1 }] })
+  expect(((await client.next()) as ISubackPacket).granted).toEqual([0x80])
+}
