@@ -211,9 +211,15 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
 /** Why a session cannot be had now; undefined for what is no reason. */
 function sessionRefusal(error: unknown): Refusal | undefined {
   if (error instanceof SessionRefusal) {
-    return { reasonCode: reasons.quotaExceeded, returnCode: returnCodes.serverUnavailable, code: 'too_many_requests', sentence: error.message }
+    return {
+      reasonCode: reasons.quotaExceeded,
+      returnCode: returnCodes.serverUnavailable,
+      code: 'too_many_requests',
+      sentence: error.message,
+    }
   }
-  const isAway = error instanceof SessionsUnavailableError || error instanceof LiveUnavailableError || error instanceof AccessUnavailableError
+  const isAway =
+    error instanceof SessionsUnavailableError || error instanceof LiveUnavailableError || error instanceof AccessUnavailableError
   if (!isAway) return undefined
   const sentence = `the session cannot go on now: retry (${error.message})`
   return { reasonCode: reasons.serverUnavailable, returnCode: returnCodes.serverUnavailable, code: 'unavailable', sentence }

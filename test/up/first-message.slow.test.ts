@@ -125,6 +125,45 @@ test('deleting a thing, replacing its key, or disconnecting it from a channel it
   expect(await platform.stop()).toBe(0)
 })
 
+test('an MQTT session goes on after a restart, and after the process was killed', async () => {
+  await using folder = await startedFolder()
+  let platform = await startPlatform({ data: folder.path })
+  const site = await makeSite(platform.url)
+  const heard: string[] = []
+  async function listen(until: number): Promise<mqtt.MqttClient> {
+    const [, url] = /^mqtt on (mqtt:\S+)$/m.exec(platform.printed())!
+    const client = mqtt.connect(url!, {
+      username: site.thing,
+      password: site.device.replace('Thing ', ''),
+      clientId: 'stays',
+      clean: false,
+      reconnectPeriod: 0,
+    })
+    const enough = new Promise(resolve =>
+      client.on('message', (_topic, payload, { dup }) => {
+        if (!dup) heard.push((JSON.parse(payload.toString()) as { n: string }[])[0]!.n)
+        if (heard.length >= until) resolve(undefined)
+      }),
+    )
+    await new Promise(resolve => client.once('connect', resolve))
+    if (until === 1) await client.subscribeAsync(`channels/${site.channel}/messages`, { qos: 1 })
+    if (until === 1) await expectStatus(publish(platform.url, site, [{ n: 'first', v: 1 }]), 202)
+    await enough
+    return client
+  }
+  await (await listen(1)).endAsync()
+  await expectStatus(publish(platform.url, site, [{ n: 'between', v: 2 }]), 202)
+  expect(await platform.stop()).toBe(0)
+  platform = await startPlatform({ data: folder.path })
+  await (await listen(2)).endAsync()
+  await expectStatus(publish(platform.url, site, [{ n: 'killed', v: 3 }]), 202)
+  await platform.stop('SIGKILL')
+  platform = await startPlatform({ data: folder.path })
+  await (await listen(3)).endAsync()
+  expect(heard).toEqual(['first', 'between', 'killed'])
+  expect(await platform.stop()).toBe(0)
+})
+
 test('users, things, connections and messages survive a restart, and the same tokens and keys work', async () => {
   await using folder = await startedFolder()
   let platform = await startPlatform({ data: folder.path })

@@ -4,7 +4,7 @@ import { closeSync, openSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import type { Logger } from '../../../config/logger.ts'
 import { SystemicError } from '../../systemic-error.ts'
-import { type HeldSession, type KeptSession, type SessionKey, SessionsUnavailableError, type SessionStore } from './store.ts'
+import { type HeldSession, type KeptSession, type SessionKey, type SessionStore, SessionsUnavailableError } from './store.ts'
 
 const schema = `
   CREATE TABLE IF NOT EXISTS sessions (

@@ -53,7 +53,9 @@ export async function openPersistence({ session, parts, stateOf, onTaken }: Pers
   const held: HeldSession = await sessions.take(key, onTaken)
   if (held.kept === undefined && sessions.count(thing) >= options.thingSessionsMax) {
     held.release()
-    throw new SessionRefusal(`the thing has ${options.thingSessionsMax} sessions that outlive their connections: end some, or connect with a clean one`)
+    throw new SessionRefusal(
+      `the thing has ${options.thingSessionsMax} sessions that outlive their connections: end some, or connect with a clean one`,
+    )
   }
   let soon: Timer | undefined
   let isDue = false

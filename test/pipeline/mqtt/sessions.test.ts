@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { IConnackPacket, IConnectPacket, IPublishPacket, ISubackPacket } from 'mqtt-packet'
-import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
+import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { openEmbeddedSessions } from '../../../pipeline/mqtt/sessions/embedded.ts'
 import { type SessionStore, SessionsUnavailableError } from '../../../pipeline/mqtt/sessions/store.ts'
 import { channel } from '../ingest/site.ts'
@@ -32,7 +32,11 @@ beforeEach(async () => {
 const open = (own: Parameters<typeof openSite>[0] = {}): Promise<MqttSite> => openSite({ sessions, topic, ...own })
 
 /** With a session that stays. */
-async function connect(site: MqttSite, version: Version = 5, own: Partial<IConnectPacket> = {}): Promise<Client & { connack: IConnackPacket }> {
+async function connect(
+  site: MqttSite,
+  version: Version = 5,
+  own: Partial<IConnectPacket> = {},
+): Promise<Client & { connack: IConnackPacket }> {
   return await site.connect(version, { clean: false, ...(version === 5 ? { properties: { sessionExpiryInterval: 600 } } : {}), ...own })
 }
 
@@ -115,6 +119,9 @@ test('progress is saved within a second', async () => {
   acknowledge(client, await next(client))
   append('b')
   await next(client)
+  // Handled after the acknowledgement.
+  client.send({ cmd: 'pingreq' })
+  expect(await client.next()).toMatchObject({ cmd: 'pingresp' })
   first.timers.find(({ waitMs, isStopped }) => waitMs === 1_000 && !isStopped)!.fire()
   await sessions.discard({ thing: 'another', clientId: 'one' })
   const later = await connect(await open())
@@ -138,7 +145,12 @@ test('UNSUBSCRIBE and the options of a subscription are kept', async () => {
   const client = await connect(site)
   await subscribe(client)
   await subscribe(client, `${base}/b`)
-  client.send({ cmd: 'subscribe', messageId: 8, subscriptions: [{ topic: `${base}/a`, qos: 0 }], properties: { subscriptionIdentifier: 5 } })
+  client.send({
+    cmd: 'subscribe',
+    messageId: 8,
+    subscriptions: [{ topic: `${base}/a`, qos: 0 }],
+    properties: { subscriptionIdentifier: 5 },
+  })
   await client.next()
   client.send({ cmd: 'unsubscribe', messageId: 9, unsubscriptions: [base] })
   await client.next()
@@ -237,13 +249,24 @@ test('while the log is away a session cannot go on, and keeps what it had', asyn
 })
 
 test('while sessions cannot be saved, a CONNECT that wants one is refused, and a SUBSCRIBE ends the connection', async () => {
-  const site = await open()
+  let isFull = false
+  const save = <Result>(saved: Promise<Result>): Promise<Result> =>
+    isFull ? Promise.reject(new SessionsUnavailableError('the disk is full')) : saved
+  const failing: SessionStore = {
+    ...sessions,
+    async take(...of) {
+      const held = await sessions.take(...of)
+      return { ...held, save: session => save(held.save(session)) }
+    },
+  }
+  const site = await open({ sessions: failing })
   const client = await connect(site)
-  const save = vi.spyOn(sessions, 'take').mockRejectedValue(new SessionsUnavailableError('the disk is full'))
+  isFull = true
   const refused = await site.open(5, { clientId: 'other', clean: false, properties: { sessionExpiryInterval: 600 } })
   expect(await refused.rest()).toMatchObject([{ cmd: 'connack', reasonCode: 0x88 }])
-  save.mockRestore()
-  await client.socket.end()
+  client.send({ cmd: 'subscribe', messageId: 7, subscriptions: [{ topic: base, qos: 1 }] })
+  expect(await client.rest()).toMatchObject([{ cmd: 'disconnect', reasonCode: 0x89 }])
+  expect(site.said.join()).toMatch(/the session was not saved: the disk is full/)
 })
 
 test('messages that the log deleted while nobody was connected are counted', async () => {

@@ -21,7 +21,7 @@ interface Statement {
   /** What follows the CONNACK if there is one: the first bytes of packets, `closed` for none. */
   readonly answer?: Partial<Record<Version, string>>
   /** The start of the name of a test. */
-  readonly shown?: readonly [file: 'connect' | 'packets' | 'publish' | 'subscribe', name: string]
+  readonly shown?: readonly [file: 'connect' | 'packets' | 'publish' | 'sessions' | 'subscribe', name: string]
   readonly not?: string
 }
 
@@ -174,7 +174,7 @@ const statements: readonly Statement[] = [
   {
     id: { 4: '3.1.2-4', 5: '3.1.2-4' },
     what: 'a clean session',
-    shown: ['connect', 'a session that a client of MQTT 3.1.1 wants to continue is never present'],
+    shown: ['sessions', '%s begins anew, and leaves nothing of the session before'],
   },
   {
     id: { 4: '3.1.2-8', 5: '3.1.2-8' },
@@ -341,7 +341,11 @@ const statements: readonly Statement[] = [
     shown: ['publish', 'MQTT 5: a DISCONNECT with reason code %i publishes the will'],
   },
   { id: { 5: '3.14.2-1' }, what: 'a reason code that DISCONNECT has not', after: () => packet(0xe0, 0x03), answer: { 5: 'e0 81' } },
-  { id: { 5: '3.14.2-2' }, what: 'a session that begins to last with the DISCONNECT', not: 'no session lasts, so it is ignored' },
+  {
+    id: { 5: '3.14.2-2' },
+    what: 'a session that begins to last with the DISCONNECT',
+    shown: ['sessions', 'a DISCONNECT does not begin a session that was to end'],
+  },
   { id: { 5: '3.15.1-1' }, what: 'AUTH without enhanced authentication', after: () => packet(0xf0), answer: { 5: 'e0' } },
   { id: { 4: '2.2.1' }, what: 'the reserved type 15', after: () => packet(0xf0), answer: { 4: 'closed' } },
   { id: { 4: '2.2.1', 5: '2.1.2' }, what: 'the reserved type 0', after: () => packet(0x00), answer: malformed },
@@ -351,6 +355,23 @@ const statements: readonly Statement[] = [
     after: version => packet(0x90, 0, 1, none(version), 0),
     answer: wrong,
   },
+  // Sessions
+  {
+    id: { 4: '3.1.2-4', 5: '3.1.2-5' },
+    what: 'a session that goes on, and that CONNACK says so (3.2.2-2, 3.2.2-3)',
+    shown: ['sessions', 'version %i: a session goes on behind what was acknowledged, and repeats are marked'],
+  },
+  {
+    id: { 4: '3.1.2-5', 5: '3.1.2-23' },
+    what: 'what is kept after the connection',
+    shown: ['sessions', 'UNSUBSCRIBE and the options of a subscription are kept'],
+  },
+  {
+    id: { 4: '4.4.0-1', 5: '4.4.0-1' },
+    what: 'what was not acknowledged is sent again',
+    shown: ['sessions', 'version %i: a session goes on behind what was acknowledged, and repeats are marked'],
+  },
+  { id: { 4: '4.4.0-1', 5: '4.4.0-1' }, what: 'with its packet id', not: 'it has another one: the log has the message, not the id' },
   // SUBSCRIBE and UNSUBSCRIBE
   {
     id: { 4: '3.8.3-3', 5: '3.8.3-2' },
