@@ -18,6 +18,8 @@ export interface OutgoingMessage extends Readonly<Envelope> {
    * is not written.
    */
   readonly key?: Uint8Array | null
+  /** In Kafka the record then has no value, so that a compacted topic forgets its key. The payload is empty. */
+  readonly isTombstone?: true
 }
 
 /** What a message costs in a queue in addition to its payload and texts. */

@@ -80,7 +80,8 @@ function putRecord(message: OutgoingMessage, offsetDelta: number): void {
   if (message.key === null || (message.key === undefined && message.channel === '')) end = writeSigned(bytes, end, -1)
   else if (message.key !== undefined) putBytes(message.key)
   else putText(message.channel)
-  putBytes(message.payload)
+  if (message.isTombstone === true) end = writeSigned(bytes, end, -1)
+  else putBytes(message.payload)
   putHeaders(message)
   closeLength(start)
 }
