@@ -144,8 +144,8 @@ test('the topics of a writer are the named ones, and the existing ones that matc
   expect(matchingTopics(['absent', '^plant.$'], existing)).toEqual(['absent', 'plants'])
 })
 
-test('a pattern matches no internal topic and no dead letters', () => {
-  const existing = ['__consumer_offsets', '_schemas', '_plant', 'messages', 'messages.dead-letters.relational']
+test('a pattern matches no internal topic, no dead letters and no sessions', () => {
+  const existing = ['__consumer_offsets', '_schemas', '_plant', 'messages', 'messages.dead-letters.relational', 'messages.mqtt-sessions']
   expect(matchingTopics(['^'], existing)).toEqual(['_plant', 'messages'])
 })
 
