@@ -63,8 +63,8 @@ export function openEmbeddedSessions({ path, logger, clock = Date.now }: Embedde
       }
       database.exec('COMMIT')
     } catch (error) {
-      if (database.isTransaction) database.exec('ROLLBACK')
-      throw new SessionsUnavailableError(`the sessions of MQTT cannot be saved in ${path}: ${(error as Error).message}`, { cause: error })
+      if (database.isOpen && database.isTransaction) database.exec('ROLLBACK')
+      throw unavailable(error)
     }
   }
 
@@ -76,7 +76,7 @@ export function openEmbeddedSessions({ path, logger, clock = Date.now }: Embedde
           flush()
           resolve()
         } catch (error) {
-          reject(error as Error)
+          reject(error)
         }
       })
     })
@@ -89,21 +89,30 @@ export function openEmbeddedSessions({ path, logger, clock = Date.now }: Embedde
     holder?.()
   }
 
-  function kept({ thing, clientId }: SessionKey): KeptSession | undefined {
-    const row = select.get(thing, clientId, clock())
-    return row === undefined ? undefined : (JSON.parse(row['session'] as string) as KeptSession)
+  function keptOf({ thing, clientId }: SessionKey): KeptSession | undefined {
+    try {
+      const row = select.get(thing, clientId, clock())
+      return row === undefined ? undefined : (JSON.parse(row['session'] as string) as KeptSession)
+    } catch (error) {
+      throw unavailable(error)
+    }
+  }
+
+  function unavailable(cause: unknown): SessionsUnavailableError {
+    return new SessionsUnavailableError(`the sessions of MQTT in ${path} cannot be read or saved: ${(cause as Error).message}`, { cause })
   }
 
   return {
     async take(key, onTaken): Promise<HeldSession> {
       // What an earlier holder is about to save.
       await written
+      const kept = keptOf(key)
       tell(key)
       const held = (): void => onTaken()
       holders.set(keyOf(key), held)
       const isHeld = (): boolean => holders.get(keyOf(key)) === held
       return {
-        kept: kept(key),
+        kept,
         async save(session) {
           if (isHeld()) await change(key, session)
         },
@@ -118,13 +127,13 @@ export function openEmbeddedSessions({ path, logger, clock = Date.now }: Embedde
     async discard(key) {
       await written
       tell(key)
-      if (kept(key) !== undefined) await change(key, undefined)
+      if (keptOf(key) !== undefined) await change(key, undefined)
     },
     count: thing => Number(counted.get(thing, clock())!['sessions']),
     async close() {
       clearInterval(sweep)
       await written
-      database.close()
+      if (database.isOpen) database.close()
     },
   }
 }

@@ -74,5 +74,6 @@ export interface SessionStore {
   discard(key: SessionKey): Promise<void>
   /** How many sessions a thing has, without those that expired. */
   count(thing: string): number
+  /** Waits for what is being saved; later calls reject. A second call does nothing. */
   close(): Promise<void>
 }

@@ -1,0 +1,331 @@
+// The contract of every SessionStore.
+
+import { randomUUID } from 'node:crypto'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import {
+  type HeldSession,
+  type KeptSession,
+  type SessionKey,
+  type SessionStore,
+  SessionsUnavailableError,
+} from '../../pipeline/mqtt/sessions/store.ts'
+
+/** A store of sessions that can be closed and opened again, and whose clock can be moved. */
+export interface SessionsUnderTest {
+  /** Opens what is kept. Several at once are instances that share the sessions; where only one can be open it is the same store. */
+  readonly open: () => SessionStore
+  readonly pass: (ms: number) => void
+  /** The store cannot be reached from now on, until `mend`; absent if that cannot be done to it. */
+  readonly break?: () => void
+  readonly mend?: () => Promise<void>
+  readonly dispose: () => Promise<void>
+}
+
+const untold = (): void => expect.unreachable('told that another took the session')
+
+export function keptSession(at: number, fields: Partial<KeptSession> = {}): KeptSession {
+  return {
+    subscriptions: [
+      { filter: 'channels/1/messages/#', qos: 1, isNoLocal: true, identifier: 7 },
+      { filter: 'channels/+/messages/温度/+', qos: 0, isNoLocal: false },
+    ],
+    positions: { one: { log: 'abc', acknowledged: [at, 2 ** 40] }, two: { log: 'abc', acknowledged: [0, at], sent: [0, at + 1] } },
+    expirySeconds: 60,
+    ...fields,
+  }
+}
+
+export function someClient(clientId = 'a client'): SessionKey {
+  return { thing: randomUUID(), clientId }
+}
+
+/** @param start called once for each test @param isBreakable whether it has `break` */
+export function sessionConformance(name: string, start: () => Promise<SessionsUnderTest>, isBreakable = false): void {
+  async function under(): Promise<SessionsUnderTest & { readonly store: SessionStore; readonly reopen: () => Promise<SessionStore> }> {
+    const made = await start()
+    let store = made.open()
+    onTestFinished(async () => {
+      await store.close()
+      await made.dispose()
+    })
+    return {
+      ...made,
+      get store() {
+        return store
+      },
+      async reopen() {
+        await store.close()
+        store = made.open()
+        return store
+      },
+    }
+  }
+
+  /** What is kept now, without holding it. */
+  async function keptIn(store: SessionStore, key: SessionKey): Promise<KeptSession | undefined> {
+    const held = await store.take(key, untold)
+    held.release()
+    return held.kept
+  }
+
+  describe(`${name} fulfils the contract of a session store`, () => {
+    test('nothing is kept of a session that was never saved', async () => {
+      const { store, reopen } = await under()
+      const key = someClient()
+      expect(await keptIn(store, key)).toBeUndefined()
+      expect(await keptIn(await reopen(), key)).toBeUndefined()
+      expect((await reopen()).count(key.thing)).toBe(0)
+    })
+
+    test('what was saved is kept unchanged, also for who opens the store again', async () => {
+      const { store, reopen } = await under()
+      const key = someClient()
+      const held = await store.take(key, untold)
+      await held.save(keptSession(1))
+      held.release()
+      expect(await keptIn(store, key)).toEqual(keptSession(1))
+      expect(await keptIn(await reopen(), key)).toEqual(keptSession(1))
+    })
+
+    test('of several saves the last counts, also of those while one is under way', async () => {
+      const { store, reopen } = await under()
+      const key = someClient()
+      const held = await store.take(key, untold)
+      const saves = [held.save(keptSession(0))]
+      await new Promise(resolve => setImmediate(resolve))
+      for (let at = 1; at < 20; at++) saves.push(held.save(keptSession(at)))
+      await Promise.all(saves)
+      held.release()
+      expect(await keptIn(await reopen(), key)).toEqual(keptSession(19))
+    })
+
+    test('a save before a release is kept, and none after it', async () => {
+      const { store, reopen } = await under()
+      const key = someClient()
+      const held = await store.take(key, untold)
+      const saving = held.save(keptSession(1))
+      held.release()
+      held.release()
+      await Promise.all([saving, held.save(keptSession(2)), held.remove()])
+      expect(await keptIn(await reopen(), key)).toEqual(keptSession(1))
+    })
+
+    test('what is saved when another takes the session is what the other gets, or is ignored', async () => {
+      const { store, reopen } = await under()
+      for (let round = 0; round < 20; round++) {
+        const key = someClient()
+        const first = await store.take(key, () => undefined)
+        const saving = first.save(keptSession(1)).then(() => first.save(keptSession(2)))
+        const second = await store.take(key, untold)
+        await saving
+        second.release()
+        expect([keptSession(1), keptSession(2)]).toContainEqual(second.kept)
+        expect(await keptIn(round === 19 ? await reopen() : store, key)).toEqual(second.kept)
+      }
+    })
+
+    test('who took a session last holds it: an earlier holder is told once, and what it does is ignored', async () => {
+      const { store, open, reopen } = await under()
+      const other = open()
+      const key = someClient()
+      const told = vi.fn<() => void>()
+      const first = await store.take(key, told)
+      await first.save(keptSession(1))
+      const second = await other.take(key, untold)
+      expect(second.kept).toEqual(keptSession(1))
+      await second.save(keptSession(2))
+      await Promise.all([first.save(keptSession(3)), first.remove()])
+      first.release()
+      second.release()
+      const third = await other.take(key, untold)
+      expect(third.kept).toEqual(keptSession(2))
+      await vi.waitFor(() => expect(told).toHaveBeenCalledOnce(), { timeout: 5_000 })
+      await first.save(keptSession(4))
+      expect(told).toHaveBeenCalledOnce()
+      if (other !== store) await other.close()
+      expect(await keptIn(await reopen(), key)).toEqual(keptSession(2))
+    })
+
+    test('of those who take a session at once one holds it, and the others are told', async () => {
+      const { store, open } = await under()
+      const other = open()
+      const key = someClient()
+      const told: number[] = []
+      const helds = await Promise.all(Array.from({ length: 10 }, (_, at) => (at % 2 === 0 ? store : other).take(key, () => told.push(at))))
+      await vi.waitFor(() => expect(told).toHaveLength(9), { timeout: 5_000 })
+      await Promise.all(helds.map((held, at) => held.save(keptSession(at))))
+      const holder = Array.from(helds.keys()).find(at => !told.includes(at))!
+      helds[holder]!.release()
+      expect(await keptIn(store, key)).toEqual(keptSession(holder))
+      if (other !== store) await other.close()
+    })
+
+    test('a session that was released is taken without telling', async () => {
+      const { store } = await under()
+      const key = someClient()
+      const first = await store.take(key, untold)
+      await first.save(keptSession(1))
+      first.release()
+      const second = await store.take(key, untold)
+      expect(second.kept).toEqual(keptSession(1))
+      second.release()
+    })
+
+    test('a session that its holder removes is gone, and may be saved again', async () => {
+      const { store, reopen } = await under()
+      const key = someClient()
+      const held = await store.take(key, untold)
+      await held.save(keptSession(1))
+      await held.remove()
+      await vi.waitFor(() => expect(store.count(key.thing)).toBe(0), { timeout: 5_000 })
+      expect(await keptIn(await reopen(), key)).toBeUndefined()
+      const again = await (await reopen()).take(key, untold)
+      await Promise.all([again.save(keptSession(2)), again.remove(), again.save(keptSession(3))])
+      again.release()
+      expect(await keptIn(await reopen(), key)).toEqual(keptSession(3))
+    })
+
+    test('a session that is discarded is gone, and its holder is told', async () => {
+      const { store, open, reopen } = await under()
+      const other = open()
+      const [key, unheld, none] = [someClient(), someClient(), someClient()]
+      const told = vi.fn<() => void>()
+      const held = await store.take(key, told)
+      await held.save(keptSession(1))
+      const released = await store.take(unheld, untold)
+      await released.save(keptSession(2))
+      released.release()
+      await store.discard(unheld)
+      await vi.waitFor(() => expect(other.count(key.thing)).toBe(1), { timeout: 5_000 })
+      await other.discard(key)
+      await store.discard(none)
+      await vi.waitFor(() => expect(told).toHaveBeenCalledOnce(), { timeout: 5_000 })
+      await held.save(keptSession(3))
+      if (other !== store) await other.close()
+      const again = await reopen()
+      for (const gone of [key, unheld, none]) expect(await keptIn(again, gone)).toBeUndefined()
+    })
+
+    test('who holds a session that was not saved yet is told when it is discarded', async () => {
+      const { store } = await under()
+      const key = someClient()
+      const told = vi.fn<() => void>()
+      const held = await store.take(key, told)
+      await store.discard(key)
+      expect(told).toHaveBeenCalledOnce()
+      await held.save(keptSession(1))
+      expect(await keptIn(store, key)).toBeUndefined()
+    })
+
+    test('a session expires as long after it was last saved as it says', async () => {
+      const { store, pass, reopen } = await under()
+      const key = someClient()
+      const held = await store.take(key, untold)
+      await held.save(keptSession(1))
+      pass(59_000)
+      await held.save(keptSession(2, { expirySeconds: 120 }))
+      held.release()
+      pass(119_999)
+      expect(await keptIn(await reopen(), key)).toEqual(keptSession(2, { expirySeconds: 120 }))
+      pass(1)
+      expect(await keptIn(await reopen(), key)).toBeUndefined()
+    })
+
+    test('the sessions of a thing are counted, without those that expired', async () => {
+      const { store, pass } = await under()
+      const { thing } = someClient()
+      const save = async (key: SessionKey, expirySeconds: number): Promise<void> => {
+        const held = await store.take(key, untold)
+        await held.save(keptSession(0, { expirySeconds }))
+        held.release()
+      }
+      for (let at = 0; at < 3; at++) await save({ thing, clientId: `client ${at}` }, 60)
+      await save({ thing, clientId: 'client 2' }, 100)
+      await save(someClient(), 60)
+      await vi.waitFor(() => expect(store.count(thing)).toBe(3), { timeout: 5_000 })
+      pass(60_000)
+      await vi.waitFor(() => expect(store.count(thing)).toBe(1), { timeout: 5_000 })
+    })
+
+    test('a client id is one of its thing, and any text', async () => {
+      const { store, reopen } = await under()
+      const [thing, other] = [randomUUID(), randomUUID()]
+      const clientIds = ['', ' ', 'a', 'a b', ' a', 'A', '温度 \u{1F321}', `${other} a`, '"\\', 'é', 'e\u0301', 'x'.repeat(256)]
+      const keys = [thing, other].flatMap(thing => clientIds.map(clientId => ({ thing, clientId })))
+      const helds = await Promise.all(keys.map(key => store.take(key, untold)))
+      await Promise.all(helds.map((held, at) => held.save(keptSession(at))))
+      for (const held of helds) held.release()
+      const again = await reopen()
+      expect(await Promise.all(keys.map(key => keptIn(again, key)))).toEqual(keys.map((_, at) => keptSession(at)))
+    })
+
+    test('a session may have 100 filters, and positions in 1,000 partitions', async () => {
+      const { store, reopen } = await under()
+      const key = someClient()
+      const offsets = Array.from({ length: 1000 }, (_, at) => 2 ** 43 + at)
+      const large = keptSession(0, {
+        subscriptions: Array.from({ length: 100 }, (_, at) => ({
+          filter: `channels/${at}/${'x/'.repeat(100)}#`,
+          qos: 1,
+          isNoLocal: false,
+        })),
+        positions: { one: { log: 'abc', acknowledged: offsets, sent: offsets }, two: { log: 'abc', acknowledged: offsets, sent: offsets } },
+      })
+      const held = await store.take(key, untold)
+      await held.save(large)
+      held.release()
+      expect(await keptIn(await reopen(), key)).toEqual(large)
+    })
+
+    test('a close waits for what is being saved', async () => {
+      const { store, reopen } = await under()
+      const keys = Array.from({ length: 20 }, () => someClient())
+      const helds = await Promise.all(keys.map(key => store.take(key, untold)))
+      const saves = helds.flatMap((held, at) => [held.save(keptSession(at)), held.save(keptSession(at + 1))])
+      const again = await reopen()
+      await Promise.all(saves)
+      expect(await Promise.all(keys.map(key => keptIn(again, key)))).toEqual(keys.map((_, at) => keptSession(at + 1)))
+    })
+
+    test('a closed store is unavailable', async () => {
+      const { store } = await under()
+      const key = someClient()
+      const held = await store.take(key, untold)
+      await held.save(keptSession(1))
+      await store.close()
+      await expect(store.take(key, untold)).rejects.toBeInstanceOf(SessionsUnavailableError)
+      await expect(held.save(keptSession(2))).rejects.toBeInstanceOf(SessionsUnavailableError)
+    })
+
+    test.runIf(isBreakable)(
+      'while it is away everything is unavailable, and afterwards it is right again',
+      { timeout: 60_000 },
+      async () => {
+        const { store, ...made } = await under()
+        const [key, other] = [someClient(), someClient()]
+        const held = await store.take(key, untold)
+        await held.save(keptSession(1))
+        expect((await store.take(other, untold)).kept).toBeUndefined()
+        made.break!()
+        const refused = [store.take(key, untold), store.take(someClient(), untold), held.save(keptSession(2)), store.discard(other)]
+        for (const { status, reason } of (await Promise.allSettled(refused)) as PromiseRejectedResult[])
+          expect([status, reason]).toEqual(['rejected', expect.any(SessionsUnavailableError)])
+        await made.mend!()
+        let taken: HeldSession | undefined
+        await vi.waitFor(
+          async () => {
+            await held.save(keptSession(3))
+            taken = await store.take(other, untold)
+          },
+          { timeout: 30_000, interval: 100 },
+        )
+        await taken!.save(keptSession(4))
+        taken!.release()
+        held.release()
+        const again = await made.reopen()
+        expect(await keptIn(again, key)).toEqual(keptSession(3))
+        expect(await keptIn(again, other)).toEqual(keptSession(4))
+      },
+    )
+  })
+}
