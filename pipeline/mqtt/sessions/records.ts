@@ -1,0 +1,126 @@
+// The records of sessions in a log: what each means for those before it, and what is kept after all of them.
+//
+//   key     <thing> <client id>
+//   claim   {untilMs, session}            takes the session: the offset of this record is its new holder. What earlier ones saved stays
+//   save    {holder, untilMs, session}    counts unless another has claimed the session since; session null: it was removed
+//   none    a tombstone                   it had expired, and compaction forgets the key
+//
+// Compaction keeps only the last record of a key. That is why a claim repeats the session, for readers that know none, and why a save is compared by
+// the offset of its claim, which may be gone.
+
+import type { KeptSession, SessionKey } from './store.ts'
+
+export interface SessionRecord {
+  /** Absent in a claim. */
+  readonly holder?: number
+  /** When it expires, in milliseconds since 1970. */
+  readonly untilMs: number
+  readonly session: KeptSession | null
+}
+
+interface Entry extends Required<SessionRecord> {
+  readonly bytes: number
+}
+
+/**
+ * What the holder of the session does about a record: `claim` took it; after `overwritten` it saves again, as compaction keeps the last record, which
+ * came too late to count, or is a tombstone.
+ */
+export type Applied = 'claim' | 'overwritten' | 'unreadable' | undefined
+
+export interface SessionRecords {
+  /** Of all that is kept. */
+  readonly bytes: number
+  /** @param payload empty for a tombstone */
+  apply(name: string, offset: number, payload: Uint8Array): Applied
+  /** The newest of a key, whether it has expired or not. */
+  get(key: SessionKey): Entry | undefined
+  /** What is kept; null if there is none, or it has expired. */
+  session(key: SessionKey): KeptSession | null
+  count(thing: string): number
+  /** The names of those that had expired at this time. */
+  expired(atMs: number): string[]
+  clear(): void
+}
+
+/** What an entry takes in addition to its record. */
+const entryBytes = 256
+
+/** @param clock milliseconds since 1970 */
+export function openSessionRecords(clock: () => number): SessionRecords {
+  const things = new Map<string, Map<string, Entry>>()
+  let bytes = 0
+
+  function get({ thing, clientId }: SessionKey): Entry | undefined {
+    return things.get(thing)?.get(clientId)
+  }
+
+  function set(key: SessionKey, entry: Entry): void {
+    bytes += entry.bytes - (get(key)?.bytes ?? 0)
+    const clients = things.get(key.thing) ?? new Map<string, Entry>()
+    things.set(key.thing, clients.set(key.clientId, entry))
+  }
+
+  function remove(key: SessionKey): void {
+    bytes -= get(key)?.bytes ?? 0
+    const clients = things.get(key.thing)
+    if (clients?.delete(key.clientId) === true && clients.size === 0) things.delete(key.thing)
+  }
+
+  function keptIn(entry: Entry | undefined): KeptSession | null {
+    return entry === undefined || entry.untilMs <= clock() ? null : entry.session
+  }
+
+  return {
+    get bytes() {
+      return bytes
+    },
+    apply(name, offset, payload) {
+      const key = sessionKey(name)
+      if (key === undefined) return 'unreadable'
+      if (payload.length === 0) {
+        remove(key)
+        return 'overwritten'
+      }
+      const record = recordIn(payload)
+      if (record === undefined) return 'unreadable'
+      const { holder = offset, untilMs, session } = record
+      const known = get(key)
+      if (known !== undefined && holder < known.holder) return 'overwritten'
+      const isClaim = record.holder === undefined
+      if (isClaim && known !== undefined) set(key, { ...known, holder })
+      else set(key, { holder, untilMs, session, bytes: entryBytes + name.length + payload.length })
+      return isClaim ? 'claim' : undefined
+    },
+    get,
+    session: key => keptIn(get(key)),
+    count: thing => [...(things.get(thing)?.values() ?? [])].filter(entry => keptIn(entry) !== null).length,
+    expired: atMs =>
+      [...things].flatMap(([thing, clients]) =>
+        [...clients].filter(([, { untilMs }]) => untilMs <= atMs).map(([clientId]) => recordName({ thing, clientId })),
+      ),
+    clear() {
+      things.clear()
+      bytes = 0
+    },
+  }
+}
+
+/** The key of a record, as text. */
+export function recordName({ thing, clientId }: SessionKey): string {
+  return `${thing} ${clientId}`
+}
+
+function sessionKey(name: string): SessionKey | undefined {
+  const space = name.indexOf(' ')
+  return space < 1 ? undefined : { thing: name.slice(0, space), clientId: name.slice(space + 1) }
+}
+
+function recordIn(payload: Uint8Array): SessionRecord | undefined {
+  try {
+    const record = JSON.parse(new TextDecoder().decode(payload)) as SessionRecord | null
+    return typeof record?.untilMs === 'number' && record.session !== undefined ? record : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,203 @@
+// The sessions in a topic of Kafka.
+
+import { randomBytes } from 'node:crypto'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { openOutage } from '../../../../config/outage.ts'
+import { openKafkaLog } from '../../../../pipeline/kafka/log.ts'
+import { type KafkaSessionsParts, openKafkaSessions, sessionsTopic } from '../../../../pipeline/mqtt/sessions/kafka.ts'
+import { recordName } from '../../../../pipeline/mqtt/sessions/records.ts'
+import { type SessionKey, type SessionStore, SessionsUnavailableError } from '../../../../pipeline/mqtt/sessions/store.ts'
+import { keptSession, sessionConformance, someClient } from '../../../conformance/sessions.ts'
+import { describeWithOwnKafka } from '../../../servers/kafka.ts'
+import { impatient, logSettings, readTopic, silent } from '../../kafka/stored-messages.ts'
+import { outgoing } from '../../message.ts'
+
+const untold = (): void => expect.unreachable('told that another took the session')
+
+function openSessions(brokers: readonly string[], topic: string, more: Partial<KafkaSessionsParts> = {}): SessionStore {
+  const outage = openOutage({ logger: silent, dependency: 'log', name: 'Kafka' })()
+  return openKafkaSessions({ log: logSettings(brokers, topic, { connectTimeoutMs: 1_000, ...impatient }), outage, logger: silent, ...more })
+}
+
+const newTopic = (): string => `test-${randomBytes(6).toString('hex')}`
+
+describeWithOwnKafka('on Kafka', kafka => {
+  sessionConformance(
+    'a topic of sessions',
+    async () => {
+      const topic = newTopic()
+      let nowMs = Date.now()
+      return {
+        open: () => openSessions(kafka.proxied, topic, { clock: () => nowMs }),
+        pass: ms => void (nowMs += ms),
+        break() {
+          // First, so that no client can reconnect.
+          kafka.proxy.refuse()
+          kafka.proxy.cut()
+        },
+        mend: () => kafka.proxy.heal(),
+        dispose: async () => undefined,
+      }
+    },
+    true,
+  )
+
+  describe('a topic of sessions', () => {
+    /** Opened for this test, with a store and what its topic has. */
+    function opened(more: Partial<KafkaSessionsParts> = {}): {
+      topic: string
+      store: SessionStore
+      records: () => Promise<[string, unknown][]>
+    } {
+      const topic = newTopic()
+      const store = openSessions(kafka.brokers, topic, more)
+      onTestFinished(() => store.close())
+      return {
+        topic,
+        store,
+        records: async () =>
+          (await readTopic(kafka.brokers, sessionsTopic(topic))).map(({ key, value }) => [
+            key!.toString(),
+            value === null ? null : (JSON.parse(value.toString()) as unknown),
+          ]),
+      }
+    }
+
+    /** Writes records as another instance does. The topic must exist. */
+    async function openWriter(topic: string): Promise<(key: SessionKey, payload: string) => Promise<unknown>> {
+      const log = await openKafkaLog(logSettings(kafka.brokers, sessionsTopic(topic), { partitions: 1 }), silent)
+      onTestFinished(() => log.close())
+      return (key, payload) => log.append([outgoing({ key: Buffer.from(recordName(key)), payload: Buffer.from(payload) })])
+    }
+
+    test('is created, compacted, with one partition', async () => {
+      const { topic, store } = opened()
+      await store.take(someClient(), untold)
+      const about = await kafka.tool('TopicCommand', [
+        '--describe',
+        '--topic',
+        sessionsTopic(topic),
+        '--bootstrap-server',
+        kafka.brokers[0]!,
+      ])
+      expect(about).toMatch(/PartitionCount: 1\b.*cleanup\.policy=compact/)
+    })
+
+    test('with several partitions is unavailable', async () => {
+      const topic = newTopic()
+      await kafka.createTopic({ name: sessionsTopic(topic), partitions: 2 })
+      const store = openSessions(kafka.brokers, topic)
+      onTestFinished(() => store.close())
+      const taking = store.take(someClient(), untold)
+      await expect(taking).rejects.toBeInstanceOf(SessionsUnavailableError)
+      await expect(taking).rejects.toThrow(/has 2 partitions, but needs 1/)
+    })
+
+    test('has no more of sessions that expired a while ago, unless one is held', async () => {
+      let nowMs = Date.now()
+      const { store, records } = opened({ clock: () => nowMs, sweepMs: 100 })
+      const [gone, there, held] = [someClient('gone'), someClient('there'), someClient('held')]
+      for (const [key, expirySeconds] of [
+        [gone, 1],
+        [there, 60],
+        [held, 1],
+      ] as const) {
+        const holding = await store.take(key, untold)
+        await holding.save(keptSession(1, { expirySeconds }))
+        if (key !== held) holding.release()
+      }
+      await vi.waitFor(() => expect([there, held].map(({ thing }) => store.count(thing))).toEqual([1, 1]), { timeout: 5_000 })
+      nowMs += 2_000
+      await vi.waitFor(
+        async () => {
+          const newest = new Map(await records())
+          expect(newest.get(`${gone.thing} gone`)).toBeNull()
+          expect(newest.get(`${there.thing} there`)).toMatchObject({ session: keptSession(1) })
+          expect(newest.get(`${held.thing} held`)).toMatchObject({ untilMs: nowMs + 1_000, session: keptSession(1, { expirySeconds: 1 }) })
+        },
+        { timeout: 10_000 },
+      )
+    })
+
+    test('gets what the holder saved once more when an earlier holder saves too late, as compaction keeps the last record', async () => {
+      const { topic, store, records } = opened()
+      const key = someClient()
+      const held = await store.take(key, untold)
+      await held.save(keptSession(1))
+      const write = await openWriter(topic)
+      await write(key, JSON.stringify({ holder: -1, untilMs: Date.now() + 60_000, session: keptSession(2) }))
+      await vi.waitFor(
+        async () => expect((await records()).slice(3)).toMatchObject([[`${key.thing} a client`, { holder: 0, session: keptSession(1) }]]),
+        {
+          timeout: 10_000,
+        },
+      )
+    })
+
+    test('has in its last record what was saved just before another took the session', async () => {
+      const { topic, store, records } = opened()
+      const key = someClient()
+      const first = await store.take(key, untold)
+      await first.save(keptSession(1))
+      first.release()
+      const write = await openWriter(topic)
+      await write(key, JSON.stringify({ holder: 0, untilMs: Date.now() + 60_000, session: keptSession(2) }))
+      const second = await store.take(key, untold)
+      expect(second.kept).toEqual(keptSession(2))
+      await vi.waitFor(async () => expect((await records()).at(-1)).toMatchObject([recordName(key), { session: keptSession(2) }]), {
+        timeout: 10_000,
+      })
+    })
+
+    test('may have records that are none of sessions', async () => {
+      const { topic, store } = opened()
+      const key = someClient()
+      await store.take(key, untold)
+      const write = await openWriter(topic)
+      for (const payload of ['{', 'null', '[]', '{"untilMs":1}']) await write(key, payload)
+      await write({ thing: '', clientId: '' }, '{}')
+      const held = await store.take(someClient(), untold)
+      await held.save(keptSession(1))
+    })
+
+    test('keeps no session above 256 KiB, and says so', async () => {
+      const { store } = opened()
+      const held = await store.take(someClient(), untold)
+      const acknowledged = Array.from({ length: 100_000 }, () => 1000)
+      const saving = held.save(keptSession(1, { positions: { one: { log: 'abc', acknowledged } } }))
+      await expect(saving).rejects.toBeInstanceOf(SessionsUnavailableError)
+      await expect(saving).rejects.toThrow(/^a session of MQTT has \d+ bytes, and at most 262144 are kept: subscribe to fewer channels$/)
+      await held.save(keptSession(2))
+    })
+
+    test('that is recreated is empty, and who held a session is told', async () => {
+      const { topic, store } = opened()
+      const key = someClient()
+      const taken = Promise.withResolvers<void>()
+      const held = await store.take(key, taken.resolve)
+      await held.save(keptSession(1))
+      held.save(keptSession(2)).catch(() => undefined)
+      await kafka.deleteTopic(sessionsTopic(topic))
+      await taken.promise
+      await vi.waitFor(
+        async () => {
+          const again = await store.take(key, untold)
+          expect(again.kept).toBeUndefined()
+          await again.save(keptSession(3))
+        },
+        { timeout: 20_000, interval: 100 },
+      )
+    }, 40_000)
+
+    test('is not read before it can be reached, and then it is', async () => {
+      const topic = newTopic()
+      kafka.proxy.refuse()
+      const store = openSessions(kafka.proxied, topic)
+      onTestFinished(() => store.close())
+      await expect(store.take(someClient(), untold)).rejects.toBeInstanceOf(SessionsUnavailableError)
+      await expect(store.discard(someClient())).rejects.toBeInstanceOf(SessionsUnavailableError)
+      await kafka.proxy.heal()
+      await vi.waitFor(() => store.take(someClient(), untold), { timeout: 20_000, interval: 100 })
+    }, 40_000)
+  })
+})
