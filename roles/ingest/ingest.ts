@@ -10,6 +10,7 @@ import { ingestRoutes } from '../../pipeline/ingest/routes.ts'
 import { defaultDecoding } from '../../pipeline/ingest/strict-handling.ts'
 import { openLiveMessages } from '../../pipeline/live/live.ts'
 import type { LiveMessages } from '../../pipeline/live/messages.ts'
+import type { SessionStore } from '../../pipeline/mqtt/sessions/store.ts'
 import { type Log, LogUnavailableError } from '../../pipeline/log.ts'
 import { openMqtt } from '../mqtt.ts'
 import { openRoleAccess } from '../remote-access.ts'
@@ -61,8 +62,8 @@ async function open(options: IngestRoleOptions, openLog: OpenIngestLog, role: Ro
     checks: { log: () => log.check(), 'control-plane': () => control.check() },
     isServing: () => control.isAccepted(),
   })
-  const live = await openLive(options, role)
-  await openMqtt({ ...parts, publisher, live, sessions: undefined, mqtt: options.mqtt, registry, closeLater })
+  const { live, sessions } = await openSubscribing(options, role)
+  await openMqtt({ ...parts, publisher, live, sessions, mqtt: options.mqtt, registry, closeLater })
   const openingLog = openWhenThere({
     open: () => openLog(options.log, logger),
     closeLate: late => late.close(),
@@ -78,13 +79,21 @@ async function open(options: IngestRoleOptions, openLog: OpenIngestLog, role: Ro
   return listeners
 }
 
-/** What subscribers over MQTT hear. Does not connect to Kafka before there is one. */
-async function openLive(
+interface Subscribing {
+  readonly live: LiveMessages | undefined
+  readonly sessions: SessionStore | undefined
+}
+
+/** What subscribers over MQTT hear, for which Kafka is not asked before there is one, and their sessions. */
+async function openSubscribing(
   { log, ingest, mqtt }: IngestRoleOptions,
   { closeLater, outages, logger }: RoleScope<'log' | 'control_plane'>,
-): Promise<LiveMessages | undefined> {
-  if (!mqtt.enabled || mqtt.subscriptionsMax === 0) return undefined
-  const { kafkaLiveTopic } = await import('../../pipeline/live/kafka.ts')
+): Promise<Subscribing> {
+  if (!mqtt.enabled || mqtt.subscriptionsMax === 0) return { live: undefined, sessions: undefined }
+  const [{ kafkaLiveTopic }, { openKafkaSessions }] = await Promise.all([
+    import('../../pipeline/live/kafka.ts'),
+    import('../../pipeline/mqtt/sessions/kafka.ts'),
+  ])
   const message = { payloadBytes: ingest.payloadBytesMax }
   const live = openLiveMessages({
     topic: kafkaLiveTopic({ log, envelope: {}, message }, logger),
@@ -93,7 +102,10 @@ async function openLive(
     logger,
   })
   closeLater(() => live.close())
-  return live
+  if (mqtt.sessionExpirySecondsMax === 0) return { live, sessions: undefined }
+  const sessions = openKafkaSessions({ log, outage: outages.report('log'), logger })
+  closeLater(() => sessions.close())
+  return { live, sessions }
 }
 
 /** Placeholder for the log until it is open. */
