@@ -1,11 +1,12 @@
-// `sluice ingest` with `sluice api` and a real Kafka: a message is in its topic when it is acknowledged, also around an outage of the broker.
+// `sluice ingest` with `sluice api` and a real Kafka: a message is in its topic when it is acknowledged, also around an outage of the broker; and sessions of MQTT go on at another instance.
 
+import mqtt from 'mqtt'
 import { expect, test } from 'vitest'
 import { readTopic } from '../pipeline/kafka/stored-messages.ts'
 import { describeWithOwnKafka } from '../servers/kafka.ts'
 import { describeWithPostgres } from '../servers/postgres.ts'
 import { call, expectStatus, makeSite, publish } from '../up/operator.ts'
-import { ingestWords, internalAddress, spawnRole, startApi, token, untilHealth, untilPrinted, whenReady } from './processes.ts'
+import { ingestWords, internalAddress, type Role, spawnRole, startApi, token, untilHealth, untilPrinted, whenReady } from './processes.ts'
 
 describeWithOwnKafka('ingest on Kafka', kafka =>
   describeWithPostgres('with an api', postgres => {
@@ -64,6 +65,51 @@ describeWithOwnKafka('ingest on Kafka', kafka =>
         'content-type': 'application/senml+json',
       })
       expect(ingest.printed()).not.toContain(site.device.slice(6))
+    })
+
+    test('a session of MQTT hears what another instance took, and goes on there when its own is killed', async () => {
+      const api = await startApi(await postgres.createDatabase())
+      const site = await makeSite(api.url)
+      const environment = {
+        SVC_CONTROL_URL: api.internalUrl,
+        SVC_CONTROL_TOKEN: token,
+        SVC_INTERNAL_LISTEN: '127.0.0.1:0',
+        SVC_LOG_BROKERS: kafka.brokers.join(','),
+        SVC_LOG_TOPIC: 'sessions.messages',
+        SVC_MQTT_ENABLED: 'true',
+        SVC_MQTT_PORT: '0',
+      }
+      const [first, second] = await Promise.all([0, 1].map(() => whenReady(spawnRole(ingestWords, environment))))
+      const heard: string[] = []
+      async function connect({ printed }: Role, until: string): Promise<mqtt.MqttClient> {
+        const [, url] = /^mqtt on (mqtt:\S+)$/m.exec(printed())!
+        const login = { username: site.thing, password: site.device.replace('Thing ', '') }
+        const client = mqtt.connect(url!, { ...login, clientId: 'stays', clean: false, protocolVersion: 4, reconnectPeriod: 0 })
+        const enough = new Promise(resolve =>
+          client.on('message', (_topic, payload, { dup }) => {
+            heard.push(`${payload.toString()}${dup ? ' again' : ''}`)
+            if (payload.toString().includes(until)) resolve(undefined)
+          }),
+        )
+        const { sessionPresent } = await new Promise<{ sessionPresent: boolean }>(resolve => client.once('connect', resolve))
+        if (!sessionPresent) await client.subscribeAsync(`channels/${site.channel}/messages`, { qos: 1 })
+        await expectStatus(publish(second!.url, site, [{ n: until, v: 1 }]), 202)
+        await enough
+        return client
+      }
+      const client = await connect(first!, 'one')
+      const closed = new Promise(resolve => client.once('close', () => resolve(undefined)))
+      const other = await connect(second!, 'two')
+      await closed
+      await other.endAsync()
+      await connect(first!, 'three')
+      await first!.stop('SIGKILL')
+      const last = await connect(second!, 'four')
+      await last.endAsync()
+      const texts = ['one', 'two', 'three', 'four'].map(n => JSON.stringify([{ n, v: 1 }]))
+      expect(heard.filter(text => !text.endsWith(' again'))).toEqual(texts)
+      expect(await second!.stop()).toBe(0)
+      expect(await api.stop()).toBe(0)
     })
   }),
 )
