@@ -124,7 +124,7 @@ export function sessionConformance(name: string, start: () => Promise<SessionsUn
       }
     })
 
-    test('who took a session last holds it: an earlier holder is told once, and what it does is ignored', async () => {
+    test('who took a session last holds it: an earlier holder is notified once, and what it does is ignored', async () => {
       const { store, open, reopen } = await under()
       const other = open()
       const key = someClient()
@@ -146,7 +146,7 @@ export function sessionConformance(name: string, start: () => Promise<SessionsUn
       expect(await keptIn(await reopen(), key)).toEqual(keptSession(2))
     })
 
-    test('of those who take a session at once one holds it, and the others are told', async () => {
+    test('of those who take a session at once one holds it, and the others are notified', async () => {
       const { store, open } = await under()
       const other = open()
       const key = someClient()
@@ -160,7 +160,7 @@ export function sessionConformance(name: string, start: () => Promise<SessionsUn
       if (other !== store) await other.close()
     })
 
-    test('a session that was released is taken without telling', async () => {
+    test('a session that was released is taken without notifying anyone', async () => {
       const { store } = await under()
       const key = someClient()
       const first = await store.take(key, untold)
@@ -185,7 +185,7 @@ export function sessionConformance(name: string, start: () => Promise<SessionsUn
       expect(await keptIn(await reopen(), key)).toEqual(keptSession(3))
     })
 
-    test('a session that is discarded is gone, and its holder is told', async () => {
+    test('a session that is discarded is gone, and its holder is notified', async () => {
       const { store, open, reopen } = await under()
       const other = open()
       const [key, unheld, none] = [someClient(), someClient(), someClient()]
@@ -206,7 +206,7 @@ export function sessionConformance(name: string, start: () => Promise<SessionsUn
       for (const gone of [key, unheld, none]) expect(await keptIn(again, gone)).toBeUndefined()
     })
 
-    test('who holds a session that was not saved yet is told when it is discarded', async () => {
+    test('who holds a session that was not saved yet is notified when it is discarded', async () => {
       const { store } = await under()
       const key = someClient()
       const told = vi.fn<() => void>()

@@ -81,7 +81,7 @@ describeWithOwnKafka('ingest on Kafka', kafka =>
       }
       const [first, second] = await Promise.all([0, 1].map(() => whenReady(spawnRole(ingestWords, environment))))
       const heard: string[] = []
-      async function connect({ printed }: Role, until: string): Promise<mqtt.MqttClient> {
+      async function connect({ printed }: Role, until: string, before?: Promise<unknown>): Promise<mqtt.MqttClient> {
         const [, url] = /^mqtt on (mqtt:\S+)$/m.exec(printed())!
         const login = { username: site.thing, password: site.device.replace('Thing ', '') }
         const client = mqtt.connect(url!, { ...login, clientId: 'stays', clean: false, protocolVersion: 4, reconnectPeriod: 0 })
@@ -93,14 +93,15 @@ describeWithOwnKafka('ingest on Kafka', kafka =>
         )
         const { sessionPresent } = await new Promise<{ sessionPresent: boolean }>(resolve => client.once('connect', resolve))
         if (!sessionPresent) await client.subscribeAsync(`channels/${site.channel}/messages`, { qos: 1 })
+        await before
         await expectStatus(publish(second!.url, site, [{ n: until, v: 1 }]), 202)
         await enough
         return client
       }
       const client = await connect(first!, 'one')
       const closed = new Promise(resolve => client.once('close', () => resolve(undefined)))
-      const other = await connect(second!, 'two')
-      await closed
+      // Until it knows, within about a second, the first instance sends what comes as well.
+      const other = await connect(second!, 'two', closed)
       await other.endAsync()
       await connect(first!, 'three')
       await first!.stop('SIGKILL')

@@ -1,7 +1,7 @@
 // Sessions in a compacted topic of Kafka, which instances share. Each reads the topic whole at its start, and then follows its end.
 //
 // The topic has one partition, so every instance sees the same order (records.ts). Who takes a session waits until its claim was read back, and so knows
-// all that earlier holders saved; they read the claim too, and are told, within about a second.
+// all that earlier holders saved; they read the claim too, and are notified, within about a second.
 //
 // In memory is the newest record of each key: at most 256 KiB each, and 256 MiB of all, beyond which no session grows.
 

@@ -3,7 +3,7 @@
 // A session is its subscriptions and, for each channel, an offset in the log: messages are not copied. So any instance can go on where the last one was, after
 // any crash, and what a client has not acknowledged is in the log.
 //
-// Who takes a session last holds it: what an earlier holder saves afterwards is ignored, and it is told. A position is saved after what is before it was
+// Who takes a session last holds it: what an earlier holder saves afterwards is ignored, and it is notified. A position is saved after what is before it was
 // acknowledged, never ahead, so a crash repeats messages and loses none.
 
 /** Whose session it is: client ids are those of a thing, which another thing cannot take. */
@@ -61,13 +61,13 @@ export interface HeldSession {
 
 export interface SessionStore {
   /**
-   * Takes a session. An earlier holder, in whichever process, is told by its `onTaken`, once.
+   * Takes a session. An earlier holder, in whichever process, is notified by its `onTaken`, once.
    *
    * @throws SessionsUnavailableError
    */
   take(key: SessionKey, onTaken: () => void): Promise<HeldSession>
   /**
-   * Ends the session, as a client without one asks for. An earlier holder is told.
+   * Ends the session, as a client without one asks for. An earlier holder is notified.
    *
    * @throws SessionsUnavailableError only if there may be one
    */

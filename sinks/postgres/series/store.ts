@@ -50,11 +50,17 @@ export type FindNumbers = (wanted: readonly WantedSeries[], signal: AbortSignal)
 /** Holds back all others that add series, until the transaction ends. */
 export const addingSeries = `SELECT pg_advisory_xact_lock(hashtextextended('sluice.series', 0))`
 
+/**
+ * The table grows faster than its statistics, and than plans that were made for a small one. Without a sequential scan a plan looks so expensive that the
+ * server would compile it, which takes a hundred times as long as the look-up.
+ */
+const byIndex = ['enable_seqscan', 'jit'].map(setting => `set_config('${setting}', 'off', true)`).join(', ')
+
 export function seriesStore(database: Database, { seriesPerChannelMax, lockTimeoutMs, applicationName }: SeriesStoreOptions): FindNumbers {
   return async (wanted, signal) => {
     const json = JSON.stringify(wanted.map((series, nth) => ({ nth, ...series })))
     const begin = (transaction: Transaction) =>
-      transaction.query(`SELECT set_config('lock_timeout', $1, true), set_config('application_name', $2, true)`, [
+      transaction.query(`SELECT set_config('lock_timeout', $1, true), set_config('application_name', $2, true), ${byIndex}`, [
         String(lockTimeoutMs),
         applicationName,
       ])
@@ -101,21 +107,24 @@ const wantedSeries = `wanted AS MATERIALIZED (
   SELECT * FROM json_to_recordset($1::json)
     AS wanted (nth integer, channel text, publisher text, subtopic text, protocol text, name text, unit text)
 )`
-/** The index has no entry for "both are NULL", so the rests are searched by their own condition. */
-const isNamed = `series.name = wanted.name AND series.subtopic = wanted.subtopic AND series.protocol = wanted.protocol
-  AND series.unit IS NOT DISTINCT FROM wanted.unit`
-const isRest = 'wanted.name IS NULL AND series.name IS NULL'
+/**
+ * With OFFSET, so that each is looked up by all columns of the index: a join may read all series of a thing for each of them. The rests are searched by their
+ * own condition, since the index has no entry for "both are NULL".
+ */
+const ofThing = 'series.channel = channels.id AND series.publisher = wanted.publisher'
+const named = `SELECT * FROM sluice.series WHERE ${ofThing} AND series.name = wanted.name AND series.subtopic = wanted.subtopic
+  AND series.protocol = wanted.protocol AND series.unit IS NOT DISTINCT FROM wanted.unit OFFSET 0`
+const rest = `SELECT * FROM sluice.series WHERE ${ofThing} AND series.name IS NULL OFFSET 0`
 
 const foundColumns = `wanted.nth, channels.id AS channel, series.id, series.is_unused, (extract(epoch FROM series.added_at) * 1000000)::bigint AS added_us`
-const foundTables = `wanted JOIN sluice.channels ON channels.channel = wanted.channel
-  JOIN sluice.series ON series.channel = channels.id AND series.publisher = wanted.publisher`
+const wantedIn = 'FROM wanted JOIN sluice.channels ON channels.channel = wanted.channel'
 
 /** First a row with the generation, of the same snapshot as the series. A full channel, which may lack some, has a row without an id. */
 const findSql = `WITH ${wantedSeries}
   SELECT generation::text, NULL::int AS nth, NULL::int AS channel, NULL::int AS id, NULL::boolean AS is_unused, NULL::bigint AS added_us FROM sluice.dictionary
   UNION ALL SELECT NULL, min(nth), id, NULL, NULL, NULL FROM wanted JOIN sluice.channels USING (channel) WHERE series >= $2 GROUP BY id
-  UNION ALL SELECT NULL, ${foundColumns} FROM ${foundTables} AND ${isNamed}
-  UNION ALL SELECT NULL, ${foundColumns} FROM ${foundTables} AND ${isRest}`
+  UNION ALL SELECT NULL, ${foundColumns} ${wantedIn} CROSS JOIN LATERAL (${named}) AS series WHERE wanted.name IS NOT NULL
+  UNION ALL SELECT NULL, ${foundColumns} ${wantedIn} CROSS JOIN LATERAL (${rest}) AS series WHERE wanted.name IS NULL`
 
 type FoundRow = SqlRow & {
   generation: string | null
@@ -169,9 +178,7 @@ async function add(transaction: Transaction, json: string, seriesPerChannelMax: 
     `WITH ${wantedSeries}, missing AS (
        SELECT wanted.*, channels.id AS number,
          channels.series + row_number() OVER (PARTITION BY channels.id, wanted.name IS NULL ORDER BY wanted.nth) AS count
-       FROM wanted JOIN sluice.channels ON channels.channel = wanted.channel
-       WHERE NOT EXISTS (SELECT FROM sluice.series WHERE series.channel = channels.id AND series.publisher = wanted.publisher AND ${isNamed})
-         AND NOT EXISTS (SELECT FROM sluice.series WHERE series.channel = channels.id AND series.publisher = wanted.publisher AND ${isRest})
+       ${wantedIn} WHERE CASE WHEN wanted.name IS NULL THEN NOT EXISTS (${rest}) ELSE NOT EXISTS (${named}) END
      ), added AS (
        INSERT INTO sluice.series (channel, publisher, subtopic, protocol, name, unit)
        SELECT number, publisher, subtopic, protocol, name, unit FROM missing WHERE name IS NULL OR count <= $2 ORDER BY nth

@@ -50,7 +50,7 @@ async function* unusedSeries(database: Database, condition: string): AsyncGenera
   for (let from = 1; from <= (last?.id ?? 0); from += atOnce) {
     const found = await database.transaction(async transaction => {
       // Each series is searched by the index, whatever the planner thinks of the number of its rows.
-      await transaction.execute('SET LOCAL enable_seqscan = off')
+      await transaction.execute('SET LOCAL enable_seqscan = off; SET LOCAL jit = off')
       return await transaction.query<{ id: number }>(
         `SELECT id FROM sluice.series WHERE id >= $1 AND id < $2 AND ${condition}
            AND (SELECT 1 FROM sluice.records WHERE records.series = series.id LIMIT 1) IS NULL`,
@@ -93,7 +93,7 @@ async function noteEarlier(database: Database): Promise<void> {
 async function remove(database: Database, ids: readonly number[]): Promise<void> {
   await changingMarks(database, async transaction => {
     // Searched once more under the lock, since a series may have got a row and a new mark meanwhile.
-    await transaction.execute(`SET LOCAL enable_seqscan = off; ${addingSeries}`)
+    await transaction.execute(`SET LOCAL enable_seqscan = off; SET LOCAL jit = off; ${addingSeries}`)
     await transaction.query(
       `WITH removed AS (
          DELETE FROM sluice.series WHERE id IN (

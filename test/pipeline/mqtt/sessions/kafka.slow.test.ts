@@ -170,7 +170,7 @@ describeWithOwnKafka('on Kafka', kafka => {
       await held.save(keptSession(2))
     })
 
-    test('that is recreated is empty, and who held a session is told', async () => {
+    test('that is recreated is empty, and who held a session is notified', async () => {
       const { topic, store } = opened()
       const key = someClient()
       const taken = Promise.withResolvers<void>()
