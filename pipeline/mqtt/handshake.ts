@@ -25,7 +25,7 @@ export interface Session {
   readonly receiveMax: number
   /** The largest packet that the client takes. */
   readonly packetBytesMax: number
-  /** Whether the client begins anew, whatever was kept. */
+  /** Whether the client begins without what was kept. */
   readonly isClean: boolean
   /** How long the session outlives the connection, as the client asked for and is granted. A DISCONNECT may change it (MQTT 5 §3.14.2.2.2). */
   readonly askedExpirySeconds: number

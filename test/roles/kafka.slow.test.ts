@@ -81,8 +81,8 @@ describeWithOwnKafka('ingest on Kafka', kafka =>
       }
       const [first, second] = await Promise.all([0, 1].map(() => whenReady(spawnRole(ingestWords, environment))))
       const heard: string[] = []
-      async function connect({ printed }: Role, until: string, before?: Promise<unknown>): Promise<mqtt.MqttClient> {
-        const [, url] = /^mqtt on (mqtt:\S+)$/m.exec(printed())!
+      async function connect(role: Role, until: string, before?: Promise<unknown>): Promise<mqtt.MqttClient> {
+        const [, url] = /^mqtt on (mqtt:\S+)$/m.exec(role.printed())!
         const login = { username: site.thing, password: site.device.replace('Thing ', '') }
         const client = mqtt.connect(url!, { ...login, clientId: 'stays', clean: false, protocolVersion: 4, reconnectPeriod: 0 })
         const enough = new Promise(resolve =>

@@ -6,7 +6,7 @@ import type { Timer } from '../timer.ts'
 import { type HeldSession, type KeptSession, SessionsUnavailableError } from './store.ts'
 
 export interface Persistence {
-  /** What an earlier connection left; undefined for nothing, or if the client begins anew. */
+  /** What an earlier connection left; undefined for nothing, or if the client does not want it. */
   readonly kept: KeptSession | undefined
   /**
    * Saves at once; first when the connection has what was kept. Resolves when it is durable.

@@ -111,10 +111,10 @@ const wantedSeries = `wanted AS MATERIALIZED (
  * With OFFSET, so that each is looked up by all columns of the index: a join may read all series of a thing for each of them. The rests are searched by their
  * own condition, since the index has no entry for "both are NULL".
  */
-const ofThing = 'series.channel = channels.id AND series.publisher = wanted.publisher'
-const named = `SELECT * FROM sluice.series WHERE ${ofThing} AND series.name = wanted.name AND series.subtopic = wanted.subtopic
+const inThing = 'series.channel = channels.id AND series.publisher = wanted.publisher'
+const named = `SELECT * FROM sluice.series WHERE ${inThing} AND series.name = wanted.name AND series.subtopic = wanted.subtopic
   AND series.protocol = wanted.protocol AND series.unit IS NOT DISTINCT FROM wanted.unit OFFSET 0`
-const rest = `SELECT * FROM sluice.series WHERE ${ofThing} AND series.name IS NULL OFFSET 0`
+const rest = `SELECT * FROM sluice.series WHERE ${inThing} AND series.name IS NULL OFFSET 0`
 
 const foundColumns = `wanted.nth, channels.id AS channel, series.id, series.is_unused, (extract(epoch FROM series.added_at) * 1000000)::bigint AS added_us`
 const wantedIn = 'FROM wanted JOIN sluice.channels ON channels.channel = wanted.channel'
