@@ -297,10 +297,8 @@ export function sessionConformance(name: string, start: () => Promise<SessionsUn
       await expect(held.save(keptSession(2))).rejects.toBeInstanceOf(SessionsUnavailableError)
     })
 
-    test.runIf(isBreakable)(
-      'while it is away everything is unavailable, and afterwards it is right again',
-      { timeout: 60_000 },
-      async () => {
+    if (isBreakable) {
+      test('while it is away everything is unavailable, and afterwards it is right again', { timeout: 60_000 }, async () => {
         const { store, ...made } = await under()
         const [key, other] = [someClient(), someClient()]
         const held = await store.take(key, untold)
@@ -325,7 +323,7 @@ export function sessionConformance(name: string, start: () => Promise<SessionsUn
         const again = await made.reopen()
         expect(await keptIn(again, key)).toEqual(keptSession(3))
         expect(await keptIn(again, other)).toEqual(keptSession(4))
-      },
-    )
+      })
+    }
   })
 }
