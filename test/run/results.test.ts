@@ -1,6 +1,11 @@
 // The end of a run: what its last line says, which files were flaky, and when it is a success.
 
+import { execFile } from 'node:child_process'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
+import { temporaryFolder } from '../temporary-folder.ts'
 import { type FileResult, flakyMax, resultOf, settle, summaryOf } from './results.ts'
 
 const fileResult = (path: string, more: Partial<FileResult> = {}): FileResult => {
@@ -62,4 +67,23 @@ test(`more than ${flakyMax} flaky files fail the run`, () => {
   const tooMany = settling(flakyMax + 1)
   expect(resultOf(tooMany.settled, tooMany.flaky, true)).toEqual({ line: '4 passed, 4 failed', ok: false })
   expect(summaryOf(tooMany.settled, tooMany.flaky)).toContain('4 flaky files are more than 3: each counts as failed')
+})
+
+test('the end of a worker is a failure of the file that it ran, and says why', async () => {
+  const folder = temporaryFolder()
+  const [config, output] = [join(folder, 'vitest.config.mjs'), join(folder, 'results.json')]
+  await writeFile(config, `export default { root: ${JSON.stringify(folder)}, test: { name: 'quick', pool: 'forks', globals: true } }`)
+  await writeFile(join(folder, 'dies.test.js'), `test('dies', () => new Promise(() => process.kill(process.pid, 'SIGKILL')))`)
+  await writeFile(join(folder, 'lives.test.js'), `test('lives', () => {})`)
+  const run = `import { writeFileSync } from 'node:fs'
+    import { runTests } from ${JSON.stringify(import.meta.resolve('./tests.ts'))}
+    writeFileSync(${JSON.stringify(output)}, JSON.stringify(await runTests('quick', [], ${JSON.stringify(config)})))
+    process.exit(0)`
+  await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', run])
+  const results = JSON.parse(await readFile(output, 'utf8')) as FileResult[]
+  expect(results.map(({ path, passed }) => `${path}: ${passed} passed`).sort()).toEqual([
+    'dies.test.js: 0 passed',
+    'lives.test.js: 1 passed',
+  ])
+  expect(results.find(({ path }) => path === 'dies.test.js')?.failures.join('\n')).toContain('exited unexpectedly with signal SIGKILL')
 })

@@ -20,8 +20,7 @@ export async function runTests(project: string, filters: readonly string[], conf
     onTestModuleEnd: module => void ends.set(module, performance.now()),
     onTestRunEnd(modules, errors) {
       const nowMs = performance.now()
-      // Vitest says in which file an error was thrown that no test caught, if it knows.
-      const byFile = Map.groupBy(errors, error => (error as { VITEST_TEST_PATH?: string }).VITEST_TEST_PATH)
+      const byFile = Map.groupBy(errors, error => fileOf(error, modules))
       results = modules.map(module => {
         const uncaught = byFile.get(module.moduleId) ?? []
         byFile.delete(module.moduleId)
@@ -45,6 +44,13 @@ export async function runTests(project: string, filters: readonly string[], conf
 }
 
 const uncaughtName = 'an error that no test caught'
+
+/** Vitest says in which file an error was thrown that no test caught, if it knows; where a worker ended, only its sentence names the file. */
+function fileOf(error: SerializedError, modules: readonly TestModule[]): string | undefined {
+  return (
+    (error as { VITEST_TEST_PATH?: string }).VITEST_TEST_PATH ?? modules.find(({ moduleId }) => textOf(error).includes(moduleId))?.moduleId
+  )
+}
 
 /** A suite that failed outside its tests (an import, a hook) counts as a failed test, and so do an uncaught error and a test that did not end. */
 function resultOf(module: TestModule, uncaught: readonly SerializedError[], endMs: number): FileResult {
@@ -74,7 +80,19 @@ function resultOf(module: TestModule, uncaught: readonly SerializedError[], endM
 }
 
 function textOf(error: SerializedError): string {
-  const { name, message, stack, diff } = error as { name?: string; message: string; stack?: string; diff?: string }
+  const { name, message, stack, diff, cause } = error as {
+    name?: string
+    message: string
+    stack?: string
+    diff?: string
+    cause?: SerializedError
+  }
   const frames = (stack ?? '').split('\n').filter(line => line.trimStart().startsWith('at ') && !line.includes('/node_modules/'))
-  return [`${name ?? 'Error'}: ${message}`, ...(diff === undefined ? [] : [diff]), ...frames.slice(0, 8)].join('\n')
+  return [
+    `${name ?? 'Error'}: ${message}`,
+    ...(diff === undefined ? [] : [diff]),
+    ...frames.slice(0, 8),
+    // Vitest begins its name with "Caused by".
+    ...(cause === undefined ? [] : [textOf(cause)]),
+  ].join('\n')
 }
