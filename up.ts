@@ -300,8 +300,9 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   closeLater(() => administration.close())
   app.register(administration.routes)
   closeLater(() => closeServer(app, requestDrainMsMax))
-  const sessions = openEmbeddedSessions({ path: join(folder.path, 'mqtt-sessions.sqlite'), logger })
-  closeLater(() => sessions.close())
+  const hasSessions = options.mqtt.enabled && options.mqtt.subscriptionsMax > 0 && options.mqtt.sessionExpirySecondsMax > 0
+  const sessions = hasSessions ? openEmbeddedSessions({ path: join(folder.path, 'mqtt-sessions.sqlite'), logger }) : undefined
+  if (sessions !== undefined) closeLater(() => sessions.close())
   await openMqtt({ ...ingest, publisher, live, sessions, mqtt: options.mqtt, registry, closeLater })
 
   const url = await listen(app, options.http)

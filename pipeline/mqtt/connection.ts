@@ -57,13 +57,16 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
   let isReading = false
   let isDraining = false
   let hasEnded = false
+  /** The CONNACK was sent, before which there is no DISCONNECT (MQTT 5 §3.2). */
+  let isAccepted = false
   let hasWill = false
 
   function end(reasonCode: number, sentence: string): void {
     if (hasEnded) return
     hasEnded = true
     say(session!, `connection closed: ${sentence}`)
-    link.end(session!.version === 4 ? undefined : { cmd: 'disconnect', reasonCode, properties: { reasonString: sentence } })
+    const isSilent = session!.version === 4 || !isAccepted
+    link.end(isSilent ? undefined : { cmd: 'disconnect', reasonCode, properties: { reasonString: sentence } })
   }
   const controls = openRateLimit(...otherPackets)
   const refusals = openRateLimit(...refusedMessages)
@@ -117,6 +120,7 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
         onTaken: () => end(reasons.sessionTakenOver, 'another connection has the same thing and client id'),
       })
       const begin = persistence?.kept === undefined ? () => undefined : await subscriptions.resume(persistence.kept)
+      if (hasEnded || link.closed.aborted) return undefined
       await persistence?.save()
       return begin
     } catch (error) {
@@ -142,9 +146,9 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
     else if (cmd === 'subscribe') await subscriptions.subscribe(packet)
     else if (cmd === 'unsubscribe') await subscriptions.unsubscribe(packet)
     else if (cmd === 'disconnect') {
-      hasWill &&= session!.version === 5 && packet.reasonCode !== reasons.success
       const expirySeconds = packet.properties?.sessionExpiryInterval
       if (expirySeconds !== undefined) changeExpiry(expirySeconds)
+      hasWill &&= session!.version === 5 && packet.reasonCode !== reasons.success
       return false
     } else if (cmd !== 'puback') throw new PacketError(reasons.protocolError, `a client sends no ${cmd.toUpperCase()} here`)
     return true
@@ -180,6 +184,7 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
     if (silentMs > 0) keepAlive = startTimer(silentMs, onIdle)
     const canSubscribe = parts.live !== undefined && options.subscriptionsMax > 0
     const sessionPresent = persistence?.kept !== undefined
+    isAccepted = true
     link.send(connackOf(session, { inFlightMax: options.inFlightMax, packetBytesMax, canSubscribe, sessionPresent }))
     begin()
     for (let packet = await next(); packet !== undefined; packet = await next()) {

@@ -121,13 +121,18 @@ export async function openMqttListener(parts: MqttListenerParts): Promise<MqttLi
       stopListening()
       rechecks.stop()
       const closed = new Promise<void>(resolve => server.close(() => resolve()))
-      const deadline = setTimeout(() => sockets.forEach(socket => socket.destroy()), drainMsMax)
-      halfOpen.close()
-      for (const link of handshakes) link.end()
-      await Promise.all([...members.all()].map(connection => connection.drain()))
-      await closed
-      await Promise.all(serving)
-      clearTimeout(deadline)
+      const drained = new AbortController()
+      async function drain(): Promise<void> {
+        halfOpen.close()
+        for (const link of handshakes) link.end()
+        await Promise.all([...members.all()].map(connection => connection.drain()))
+        await closed
+        await Promise.all(serving)
+        drained.abort()
+      }
+      // While the log is away, sessions wait longer to be saved.
+      await Promise.race([drain(), pause(drainMsMax, drained.signal)])
+      for (const socket of sockets) socket.destroy()
     },
   }
 }

@@ -4,7 +4,15 @@ import { closeSync, openSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import type { Logger } from '../../../config/logger.ts'
 import { SystemicError } from '../../systemic-error.ts'
-import { type HeldSession, type KeptSession, type SessionKey, type SessionStore, SessionsUnavailableError } from './store.ts'
+import {
+  type HeldSession,
+  type KeptSession,
+  type SessionKey,
+  type SessionStore,
+  SessionsUnavailableError,
+  thingBytesMax,
+  tooLarge,
+} from './store.ts'
 
 const schema = `
   CREATE TABLE IF NOT EXISTS sessions (
@@ -19,8 +27,9 @@ const sweepMs = 3_600_000
 
 interface Change {
   readonly key: SessionKey
-  /** undefined: removed. */
-  readonly session: KeptSession | undefined
+  /** As JSON; undefined: removed. */
+  readonly session: string | undefined
+  readonly untilMs: number
 }
 
 export interface EmbeddedSessionsParts {
@@ -37,6 +46,7 @@ export function openEmbeddedSessions({ path, logger, clock = Date.now }: Embedde
   const write = database.prepare('INSERT OR REPLACE INTO sessions (thing, client, until_ms, session) VALUES (?, ?, ?, ?)')
   const erase = database.prepare('DELETE FROM sessions WHERE thing = ? AND client = ?')
   const counted = database.prepare('SELECT count(*) AS sessions FROM sessions WHERE thing = ? AND until_ms > ?')
+  const others = database.prepare('SELECT coalesce(sum(octet_length(session)), 0) AS bytes FROM sessions WHERE thing = ? AND client <> ?')
   const expired = database.prepare('DELETE FROM sessions WHERE until_ms <= ?')
   /** By key, the `onTaken` of who holds it. */
   const holders = new Map<string, () => void>()
@@ -57,9 +67,9 @@ export function openEmbeddedSessions({ path, logger, clock = Date.now }: Embedde
     if (all.size === 0) return
     try {
       database.exec('BEGIN IMMEDIATE')
-      for (const { key, session } of all.values()) {
+      for (const { key, session, untilMs } of all.values()) {
         if (session === undefined) erase.run(key.thing, key.clientId)
-        else write.run(key.thing, key.clientId, clock() + session.expirySeconds * 1000, JSON.stringify(session))
+        else write.run(key.thing, key.clientId, untilMs, session)
       }
       database.exec('COMMIT')
     } catch (error) {
@@ -68,8 +78,10 @@ export function openEmbeddedSessions({ path, logger, clock = Date.now }: Embedde
     }
   }
 
-  function change(key: SessionKey, session: KeptSession | undefined): Promise<void> {
-    changes.set(keyOf(key), { key, session })
+  function change(key: SessionKey, kept: KeptSession | undefined): Promise<void> {
+    const session = kept && JSON.stringify(kept)
+    if (session !== undefined && isTooLarge(key, session)) return Promise.reject(tooLarge())
+    changes.set(keyOf(key), { key, session, untilMs: clock() + (kept?.keptSeconds ?? 0) * 1000 })
     written ??= new Promise<void>((resolve, reject) => {
       setImmediate(() => {
         try {
@@ -83,16 +95,27 @@ export function openEmbeddedSessions({ path, logger, clock = Date.now }: Embedde
     return written
   }
 
+  function isTooLarge({ thing, clientId }: SessionKey, session: string): boolean {
+    const { bytes } = asking(() => others.get(thing, clientId))!
+    return Number(bytes) + Buffer.byteLength(session) > thingBytesMax
+  }
+
   function tell(key: SessionKey): void {
     const holder = holders.get(keyOf(key))
     holders.delete(keyOf(key))
     holder?.()
   }
 
-  function keptOf({ thing, clientId }: SessionKey): KeptSession | undefined {
+  /** What is about to be written counts already. */
+  function keptOf(key: SessionKey): KeptSession | undefined {
+    const pending = changes.get(keyOf(key))
+    if (pending === undefined) return parsed(asking(() => select.get(key.thing, key.clientId, clock()))?.['session'])
+    return pending.untilMs > clock() ? parsed(pending.session) : undefined
+  }
+
+  function asking<Result>(ask: () => Result): Result {
     try {
-      const row = select.get(thing, clientId, clock())
-      return row === undefined ? undefined : (JSON.parse(row['session'] as string) as KeptSession)
+      return ask()
     } catch (error) {
       throw unavailable(error)
     }
@@ -104,8 +127,6 @@ export function openEmbeddedSessions({ path, logger, clock = Date.now }: Embedde
 
   return {
     async take(key, onTaken): Promise<HeldSession> {
-      // What an earlier holder is about to save.
-      await written
       const kept = keptOf(key)
       tell(key)
       const held = (): void => onTaken()
@@ -124,8 +145,8 @@ export function openEmbeddedSessions({ path, logger, clock = Date.now }: Embedde
         },
       }
     },
+    has: async key => keptOf(key) !== undefined,
     async discard(key) {
-      await written
       tell(key)
       if (keptOf(key) !== undefined) await change(key, undefined)
     },
@@ -136,6 +157,10 @@ export function openEmbeddedSessions({ path, logger, clock = Date.now }: Embedde
       if (database.isOpen) database.close()
     },
   }
+}
+
+function parsed(session: unknown): KeptSession | undefined {
+  return typeof session === 'string' ? (JSON.parse(session) as KeptSession) : undefined
 }
 
 function keyOf({ thing, clientId }: SessionKey): string {

@@ -2,7 +2,8 @@
 //
 //   key     <thing> <client id>
 //   claim   {untilMs, session}            takes the session: the offset of this record is its new holder. What earlier ones saved stays
-//   save    {holder, untilMs, session}    counts unless another has claimed the session since; session null: it was removed
+//   save    {holder, version, untilMs, session}    counts unless another has claimed the session since, or the holder has saved a later version; session null:
+//                                         it was removed
 //   none    a tombstone                   it had expired, and compaction forgets the key
 //
 // Compaction keeps only the last record of a key. That is why a claim repeats the session, for readers that know none, and why a save is compared by
@@ -13,6 +14,8 @@ import type { KeptSession, SessionKey } from './store.ts'
 export interface SessionRecord {
   /** Absent in a claim. */
   readonly holder?: number
+  /** Of one holder, from 1; 0 in a claim. */
+  readonly version?: number
   /** When it expires, in milliseconds since 1970. */
   readonly untilMs: number
   readonly session: KeptSession | null
@@ -20,6 +23,8 @@ export interface SessionRecord {
 
 interface Entry extends Required<SessionRecord> {
   readonly bytes: number
+  /** The last record of the key in the log is another one, which does not count. */
+  readonly isOverwritten: boolean
 }
 
 /**
@@ -31,6 +36,7 @@ export type Applied = 'claim' | 'overwritten' | 'unreadable' | undefined
 export interface SessionRecords {
   /** Of all that is kept. */
   readonly bytes: number
+  thingBytes(thing: string): number
   /** @param payload empty for a tombstone */
   apply(name: string, offset: number, payload: Uint8Array): Applied
   /** The newest of a key, whether it has expired or not. */
@@ -40,6 +46,8 @@ export interface SessionRecords {
   count(thing: string): number
   /** The names of those that had expired at this time. */
   expired(atMs: number): string[]
+  /** By name, what counts though another record is the last of its key. */
+  overwritten(): [string, SessionRecord][]
   clear(): void
 }
 
@@ -75,6 +83,7 @@ export function openSessionRecords(clock: () => number): SessionRecords {
     get bytes() {
       return bytes
     },
+    thingBytes: thing => [...(things.get(thing)?.values() ?? [])].reduce((sum, entry) => sum + entry.bytes, 0),
     apply(name, offset, payload) {
       const key = sessionKey(name)
       if (key === undefined) return 'unreadable'
@@ -84,12 +93,15 @@ export function openSessionRecords(clock: () => number): SessionRecords {
       }
       const record = recordIn(payload)
       if (record === undefined) return 'unreadable'
-      const { holder = offset, untilMs, session } = record
+      const { holder = offset, version = 0, untilMs, session } = record
       const known = get(key)
-      if (known !== undefined && holder < known.holder) return 'overwritten'
+      if (known !== undefined && (holder < known.holder || (holder === known.holder && version < known.version))) {
+        set(key, { ...known, isOverwritten: true })
+        return 'overwritten'
+      }
       const isClaim = record.holder === undefined
-      if (isClaim && known !== undefined) set(key, { ...known, holder })
-      else set(key, { holder, untilMs, session, bytes: entryBytes + name.length + payload.length })
+      if (isClaim && known !== undefined) set(key, { ...known, holder, version, isOverwritten: false })
+      else set(key, { holder, version, untilMs, session, bytes: entryBytes + name.length + payload.length, isOverwritten: false })
       return isClaim ? 'claim' : undefined
     },
     get,
@@ -98,6 +110,15 @@ export function openSessionRecords(clock: () => number): SessionRecords {
     expired: atMs =>
       [...things].flatMap(([thing, clients]) =>
         [...clients].filter(([, { untilMs }]) => untilMs <= atMs).map(([clientId]) => recordName({ thing, clientId })),
+      ),
+    overwritten: () =>
+      [...things].flatMap(([thing, clients]) =>
+        [...clients]
+          .filter(([, { isOverwritten }]) => isOverwritten)
+          .map(([clientId, { holder, version, untilMs, session }]): [string, SessionRecord] => [
+            recordName({ thing, clientId }),
+            { holder, version, untilMs, session },
+          ]),
       ),
     clear() {
       things.clear()

@@ -14,7 +14,7 @@ export interface Persistence {
    * @throws SessionsUnavailableError
    */
   save(): Promise<void>
-  /** Saves within a second: after a crash as much is sent again. */
+  /** Saves within a second, or ten of a large session: after a crash as much is sent again. */
   saveSoon(): void
   /** The connection has ended. Never rejects. */
   end(): Promise<void>
@@ -29,11 +29,16 @@ interface PersistenceParts {
   readonly session: Session
   readonly parts: MqttParts
   /** Of the connection now. @param hasEnded nothing is sent any more */
-  readonly stateOf: (hasEnded: boolean) => Omit<KeptSession, 'expirySeconds'>
+  readonly stateOf: (hasEnded: boolean) => Omit<KeptSession, 'keptSeconds'>
   readonly onTaken: () => void
 }
 
 const saveMs = 1_000
+/** A larger session is saved less often, as it is written whole. */
+const entriesASecond = 32
+const saveMsMax = 10_000
+/** While it is connected, a session does not expire: it is kept for so much longer, and saved as often as half of it. After a crash it may stay as long. */
+const connectedSeconds = 3_600
 
 /**
  * Takes the session of the client, or ends the one that it no longer wants.
@@ -50,45 +55,55 @@ export async function openPersistence({ session, parts, stateOf, onTaken }: Pers
     await sessions.discard(key)
     return undefined
   }
-  const held: HeldSession = await sessions.take(key, onTaken)
-  if (held.kept === undefined && sessions.count(thing) >= options.thingSessionsMax) {
-    held.release()
-    throw new SessionRefusal(
-      `the thing has ${options.thingSessionsMax} sessions that outlive their connections: end some, or connect with a clean one`,
-    )
+  if (!(await sessions.has(key))) {
+    if (session.expirySeconds === 0) return undefined
+    if (sessions.count(thing) >= options.thingSessionsMax) {
+      throw new SessionRefusal(
+        `the thing has ${options.thingSessionsMax} sessions that outlive their connections: end some, or connect with a clean one`,
+      )
+    }
   }
+  const held: HeldSession = await sessions.take(key, onTaken)
   let soon: Timer | undefined
   let isDue = false
   /** Until then what was kept is left as it is. */
   let isTakenOver = false
+  /** Subscriptions and channels, when it was last saved. */
+  let entries = 0
+  const renewal = startTimer((connectedSeconds * 1000) / 2, () => {
+    saveNow()
+    renewal.restart()
+  })
 
-  function save(hasEnded = false): Promise<void> {
+  async function save(hasEnded = false): Promise<void> {
     isTakenOver = true
-    return held.save({ ...stateOf(hasEnded), expirySeconds: session.expirySeconds })
+    if (session.expirySeconds === 0) return held.remove()
+    const state = stateOf(hasEnded)
+    entries = state.subscriptions.length + Object.keys(state.positions).length
+    return held.save({ ...state, keptSeconds: session.expirySeconds + (hasEnded ? 0 : connectedSeconds) })
   }
 
-  function saveLater(): void {
-    isDue = true
-    soon ??= startTimer(saveMs, () => {
-      isDue = false
-      // It is saved again with the next progress, or at the end.
-      save().catch((error: unknown) => say(session, `the session was not saved: ${(error as Error).message}`))
-    })
-    soon.restart()
+  /** What cannot be saved now is saved with the next progress, or at the end. */
+  function saveNow(): void {
+    save().catch((error: unknown) => say(session, `the session was not saved: ${(error as Error).message}`))
   }
 
   return {
     kept: isClean ? undefined : held.kept,
     save: () => save(),
     saveSoon() {
-      if (!isDue) saveLater()
+      if (isDue || session.expirySeconds === 0) return
+      isDue = true
+      soon = startTimer(Math.min(saveMs * Math.ceil(Math.max(entries, 1) / entriesASecond), saveMsMax), () => {
+        isDue = false
+        saveNow()
+      })
     },
     async end() {
       soon?.stop()
+      renewal.stop()
       try {
-        if (!isTakenOver) return
-        if (session.expirySeconds === 0) await held.remove()
-        else await save(true)
+        if (isTakenOver) await save(true)
       } catch (error) {
         if (error instanceof SessionsUnavailableError) say(session, `the session was not saved: ${error.message}`)
         else logger.error({ err: error }, 'cannot save a session of MQTT')

@@ -34,13 +34,22 @@ export interface KeptSession {
   readonly subscriptions: readonly KeptSubscription[]
   /** By channel. */
   readonly positions: Readonly<Record<string, KeptPosition>>
-  /** How long it outlives its connection. */
-  readonly expirySeconds: number
+  /** How long it is kept after this save. */
+  readonly keptSeconds: number
 }
 
 /** The sessions cannot be read or saved now: retry. */
 export class SessionsUnavailableError extends Error {
   override readonly name = 'SessionsUnavailableError'
+}
+
+/** What the sessions of a thing have at most: one may have 100 filters of 2 KiB. */
+export const thingBytesMax = 256 * 1024
+
+export function tooLarge(): SessionsUnavailableError {
+  return new SessionsUnavailableError(
+    `the sessions of a thing have ${thingBytesMax} bytes at most: subscribe to fewer channels, or end sessions that are not needed`,
+  )
 }
 
 /** A session that a connection of this process holds, until another takes it. */
@@ -66,6 +75,8 @@ export interface SessionStore {
    * @throws SessionsUnavailableError
    */
   take(key: SessionKey, onTaken: () => void): Promise<HeldSession>
+  /** Whether something is kept. @throws SessionsUnavailableError only if it was never known */
+  has(key: SessionKey): Promise<boolean>
   /**
    * Ends the session, as a client without one asks for. An earlier holder is notified.
    *

@@ -23,6 +23,11 @@ export class FilterError extends Error {
   }
 }
 
+/** A filter as it is kept: some clients send the key after a question mark. */
+export function withoutQuery(text: string): string {
+  return text.split('?', 1)[0]!
+}
+
 const form = 'channels/<channel>/messages, with levels of the subtopic, + and # below it'
 const shared = /^\$share(?:\/|$)/
 /** Levels of a subtopic are separated by `.` as well. */
@@ -38,8 +43,7 @@ export function parseFilter(text: string): TopicFilter {
   if (Buffer.byteLength(text) > topicBytesMax) throw invalid(`a filter has more than ${topicBytesMax} bytes`)
   if (shared.test(text))
     throw new FilterError(reasons.sharedNotSupported, 'shared subscriptions are not supported: subscribe without $share')
-  const [path = ''] = text.replace(/^\//, '').split('?', 1)
-  const [top, channel = '', messages, ...below] = path.split('/')
+  const [top, channel = '', messages, ...below] = withoutQuery(text).replace(/^\//, '').split('/')
   if (top === '#' || top === '+' || (top === 'channels' && /[+#]/.test(channel))) {
     throw new FilterError(reasons.notAuthorized, `a filter names one channel, and has wildcards only below it: subscribe to ${form}`)
   }

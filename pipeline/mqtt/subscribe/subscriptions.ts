@@ -13,7 +13,7 @@ import { checkFilters } from '../packets.ts'
 import { PacketError, reasons } from '../reasons.ts'
 import type { Persistence } from '../sessions/session.ts'
 import type { KeptPosition, KeptSession, KeptSubscription } from '../sessions/store.ts'
-import { FilterError, matches, parseFilter, type TopicFilter } from './filter.ts'
+import { FilterError, matches, parseFilter, type TopicFilter, withoutQuery } from './filter.ts'
 
 export interface Subscriptions {
   /**
@@ -32,7 +32,7 @@ export interface Subscriptions {
    */
   resume(kept: KeptSession): Promise<() => void>
   /** For the next connection. @param hasEnded after `close` */
-  state(hasEnded: boolean): Omit<KeptSession, 'expirySeconds'>
+  state(hasEnded: boolean): Omit<KeptSession, 'keptSeconds'>
   /** Takes the client's PUBACK. @returns false if no message waits for it */
   acknowledged(messageId: number): boolean
   /** Nothing is sent afterwards. */
@@ -63,7 +63,7 @@ interface Subscription extends TopicFilter {
 interface Heard {
   readonly channel: string
   readonly following: Following
-  /** By filter as it was sent. */
+  /** By filter as it was sent, without what follows a question mark. */
   readonly subscriptions: Map<string, Subscription>
   /** By partition: what is below may have been sent by an earlier connection. */
   readonly sentBelow: readonly number[]
@@ -251,8 +251,9 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       throw new FilterError(reasons.implementationSpecific, 'subscribing is turned off: see mqtt.subscriptions_max')
     }
     const filter = parseFilter(topic)
+    const name = withoutQuery(topic)
     const known = channels.get(filter.channel)
-    if (known?.subscriptions.has(topic) !== true && count() >= options.subscriptionsMax) {
+    if (known?.subscriptions.has(name) !== true && count() >= options.subscriptionsMax) {
       throw new FilterError(reasons.quotaExceeded, `a connection has at most ${options.subscriptionsMax} subscriptions: unsubscribe some`)
     }
     const heard = known ?? (await follow(live, filter.channel, begins))
@@ -261,7 +262,7 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       return reasons.unspecified
     }
     const granted = qos === 0 ? 0 : 1
-    heard.subscriptions.set(topic, { ...filter, qos: granted, isNoLocal: nl, identifier })
+    heard.subscriptions.set(name, { ...filter, qos: granted, isNoLocal: nl, identifier })
     return granted
   }
 
@@ -273,8 +274,7 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
           ? [reasons.unspecified, `${error.message}: subscribe again`]
           : [undefined, '']
     if (reasonCode === undefined) throw error
-    // Some clients send the key after a question mark.
-    say(session, `subscription refused: ${sentence}`, { topic: topic.split('?', 1)[0]!.slice(0, 200) })
+    say(session, `subscription refused: ${sentence}`, { topic: withoutQuery(topic).slice(0, 200) })
     return version === 4 ? reasons.unspecified : reasonCode
   }
 
@@ -309,7 +309,7 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       checkFilters(messageId, unsubscriptions, 'UNSUBSCRIBE')
       const granted = unsubscriptions.map(topic => {
         for (const heard of channels.values()) {
-          if (!heard.subscriptions.delete(topic)) continue
+          if (!heard.subscriptions.delete(withoutQuery(topic))) continue
           if (heard.subscriptions.size === 0) heard.stop()
           return reasons.success
         }
@@ -324,13 +324,13 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       const begins: (() => void)[] = []
       if (live === undefined) return () => undefined
       for (const { filter, qos, isNoLocal, identifier } of kept.subscriptions) {
-        const parsed = parseFilter(filter)
         try {
+          const parsed = parseFilter(filter)
           const heard = channels.get(parsed.channel) ?? (await follow(live, parsed.channel, begins, kept.positions[parsed.channel]))
           heard.subscriptions.set(filter, { ...parsed, qos, isNoLocal, identifier })
         } catch (error) {
           if (!(error instanceof FilterError)) throw error
-          say(session, `subscription ended: ${error.message}`, { topic: filter.split('?', 1)[0]!.slice(0, 200) })
+          say(session, `subscription ended: ${error.message}`, { topic: filter.slice(0, 200) })
         }
       }
       if (isClosed) for (const heard of channels.values()) heard.stop()
@@ -342,10 +342,11 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
     state(hasEnded) {
       const subscriptions: KeptSubscription[] = []
       const positions: Record<string, KeptPosition> = {}
-      for (const [channel, { following, subscriptions: own }] of channels) {
+      for (const [channel, { following, subscriptions: own, sentBelow }] of channels) {
         for (const [filter, { qos, isNoLocal, identifier }] of own) subscriptions.push({ filter, qos, isNoLocal, identifier })
         const { log, offsets } = following.streamOffset()
-        positions[channel] = { log, acknowledged: [...offsets], sent: hasEnded ? offsets : undefined }
+        const sent = hasEnded ? offsets.map((offset, partition) => Math.max(offset, sentBelow[partition] ?? 0)) : undefined
+        positions[channel] = { log, acknowledged: [...offsets], sent }
       }
       for (const { heard, partition, offset } of unacknowledged.values()) {
         const acknowledged = positions[heard.channel]?.acknowledged as number[] | undefined

@@ -56,7 +56,7 @@ test.each<[what: string, records: (Written | null)[], did: Applied[], kept: Kept
 })
 
 test('the bytes are those of what is kept', () => {
-  const [small, large] = [after(saved).bytes, after({ ...saved, session: keptSession(1, { expirySeconds: 1_000_000 }) }).bytes]
+  const [small, large] = [after(saved).bytes, after({ ...saved, session: keptSession(1, { keptSeconds: 1_000_000 }) }).bytes]
   expect(large).toBeGreaterThan(small)
   expect([after(saved, { ...saved, offset: 2 }).bytes, after(saved, null).bytes, after(null).bytes]).toEqual([small, 0, 0])
 })
