@@ -7,7 +7,7 @@ import type { IConnackPacket, IConnectPacket, IPublishPacket, ISubackPacket } fr
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { openEmbeddedSessions } from '../../../pipeline/mqtt/sessions/embedded.ts'
 import { type SessionStore, SessionsUnavailableError } from '../../../pipeline/mqtt/sessions/store.ts'
-import { channel } from '../ingest/site.ts'
+import { channel, thing } from '../ingest/site.ts'
 import { type FakeTopic, openFakeTopic } from '../live/fake-topic.ts'
 import type { Client, Version } from './client.ts'
 import { type MqttSite, openSite } from './site.ts'
@@ -164,7 +164,7 @@ test('UNSUBSCRIBE and the options of a subscription are kept', async () => {
 test.each<[what: string, own: Partial<IConnectPacket>]>([
   ['clean start', { clean: true, properties: { sessionExpiryInterval: 600 } }],
   ['a clean session', { clean: true, properties: {} }],
-])('%s begins anew, and leaves nothing of the session before', async (_what, own) => {
+])('%s begins without one, and leaves nothing of the session before', async (_what, own) => {
   const site = await open()
   const client = await connect(site)
   await subscribe(client)
@@ -190,18 +190,91 @@ test('a session expires after its time, which is bounded, and which a DISCONNECT
   expect(later.connack.properties).not.toHaveProperty('sessionExpiryInterval')
   await leave(later)
   nowMs += 601_000
-  const anew = await connect(site)
-  expect(anew.connack.sessionPresent).toBe(false)
-  anew.send({ cmd: 'disconnect', reasonCode: 0, properties: { sessionExpiryInterval: 0 } })
-  await anew.rest()
+  const fresh = await connect(site)
+  expect(fresh.connack.sessionPresent).toBe(false)
+  fresh.send({ cmd: 'disconnect', reasonCode: 0, properties: { sessionExpiryInterval: 0 } })
+  await fresh.rest()
   expect((await connect(site)).connack.sessionPresent).toBe(false)
 })
 
-test('a DISCONNECT does not begin a session that was to end', async () => {
+test('a session does not expire while it is connected, however quiet, and its process may crash', async () => {
+  const first = await open()
+  await subscribe(await connect(first))
+  nowMs += 4_100_000
+  first.timers.find(({ waitMs }) => waitMs === 1_800_000)!.fire()
+  nowMs += 4_100_000
+  const later = await connect(await open())
+  expect(later.connack.sessionPresent).toBe(true)
+  await leave(later)
+  nowMs += 600_000
+  expect((await connect(first)).connack.sessionPresent).toBe(false)
+})
+
+test('without an expiry a session goes on, and ends with its connection', async () => {
   const site = await open()
-  const client = await site.connect(5)
+  const noExpiry = { properties: {} }
+  expect((await connect(site, 5, noExpiry)).connack.sessionPresent).toBe(false)
+  expect(sessions.count(thing)).toBe(0)
+  const client = await connect(site)
+  await subscribe(client)
+  await leave(client)
+  const later = await connect(site, 5, noExpiry)
+  expect(later.connack.sessionPresent).toBe(true)
+  append('a')
+  expect(await heard(later, 'a')).toEqual(['a'])
+  await leave(later)
+  expect((await connect(site)).connack.sessionPresent).toBe(false)
+})
+
+test('a repeat that a later connection could not send is one for those after it', async () => {
+  const site = await open()
+  const client = await connect(site)
+  await subscribe(client)
+  append('a')
+  append('b')
+  await next(client)
+  await next(client)
+  await leave(client)
+  const slow = await connect(site, 5, { properties: { sessionExpiryInterval: 600, receiveMaximum: 1 } })
+  expect((await next(slow)).payload.toString()).toBe('a')
+  await leave(slow)
+  expect(await heard(await connect(site), 'b')).toEqual(['a again', 'b again'])
+})
+
+test('what follows a question mark in a filter is not kept, and not compared', async () => {
+  const site = await open()
+  const client = await connect(site)
+  await subscribe(client, `${base}?authorization=key`)
+  await leave(client)
+  const kept = await sessions.take({ thing, clientId: 'device-1' }, () => undefined)
+  expect(kept.kept?.subscriptions).toMatchObject([{ filter: base }])
+  const later = await connect(site)
+  later.send({ cmd: 'unsubscribe', messageId: 9, unsubscriptions: [`${base}?authorization=other`] })
+  expect(await later.next()).toMatchObject({ cmd: 'unsuback', granted: [0] })
+})
+
+test('a DISCONNECT does not begin a session that was to end, and the will is published', async () => {
+  const site = await open()
+  const will = { topic: base, payload: Buffer.from('[{"n":"gone","v":1}]'), qos: 1 as const, retain: false }
+  const client = await site.connect(5, { will })
   client.send({ cmd: 'disconnect', reasonCode: 0, properties: { sessionExpiryInterval: 60 } })
   expect(await client.rest()).toMatchObject([{ cmd: 'disconnect', reasonCode: 0x82 }])
+  await expect.poll(() => site.log.messages.length).toBe(1)
+})
+
+test('whose session is taken before it is accepted gets no DISCONNECT, which would come before the CONNACK', async () => {
+  const taken: SessionStore = {
+    ...sessions,
+    async take(key, onTaken) {
+      const held = await sessions.take(key, onTaken)
+      onTaken()
+      return held
+    },
+  }
+  const site = await open({ sessions: taken })
+  const client = await site.open(5, { clean: false, properties: { sessionExpiryInterval: 600 } })
+  expect(await client.rest()).toEqual([])
+  expect(sessions.count(thing)).toBe(0)
 })
 
 test('where sessions are turned off, a client learns that its session ends', async () => {

@@ -168,9 +168,12 @@ describeWithOwnKafka('on Kafka', kafka => {
       held.release()
       const write = await openWriter(topic)
       await write(key, JSON.stringify({ holder: -1, untilMs: Date.now() + 60_000, session: keptSession(2) }))
-      await vi.waitFor(async () => expect((await records()).at(-1)).toMatchObject([recordName(key), { holder: 0, session: keptSession(1) }]), {
-        timeout: 10_000,
-      })
+      await vi.waitFor(
+        async () => expect((await records()).at(-1)).toMatchObject([recordName(key), { holder: 0, session: keptSession(1) }]),
+        {
+          timeout: 10_000,
+        },
+      )
     })
 
     test('that is recreated is empty, and who held a session is notified', async () => {

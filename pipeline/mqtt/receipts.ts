@@ -1,0 +1,174 @@
+// The messages with QoS 2 that a client may send again, so that each is stored once (MQTT 5 §4.3.3).
+//
+// A packet id is saved with the session before its message is appended, and forgotten before the PUBCOMP. After a crash between the two, whether the message is in
+// the log is looked up there: its time of receipt and its checksum name it. Until that is known, the client waits for its PUBREC.
+
+import { crc32 } from 'node:zlib'
+import type { LiveMessage, LiveMessages } from '../live/messages.ts'
+import { PacketError, reasons } from './reasons.ts'
+import type { Persistence } from './sessions/session.ts'
+import { type KeptReceipt, type KeptReceipts, SessionsUnavailableError } from './sessions/store.ts'
+import type { StartTimer, Timer } from './timer.ts'
+
+/** What names a message in the log. */
+type Named = Pick<KeptReceipt, 'channel' | 'createdUs'> & { readonly payload: Uint8Array }
+
+export interface Receipts {
+  /**
+   * Stores a message, unless it was sent before and is stored.
+   *
+   * @param store resolves with whether the message is stored; undefined if that is not known
+   * @throws SessionsUnavailableError, LiveUnavailableError if it is not known now: the client sends it again on another connection
+   * @throws PacketError for too many messages without a PUBREL
+   */
+  once(id: number, message: Named, store: () => Promise<boolean | undefined>): Promise<void>
+  /** Resolves when the id may be used again. @returns false if it was not in use. @throws SessionsUnavailableError */
+  release(id: number): Promise<boolean>
+  /** Looks for what an earlier connection may have stored. */
+  resume(kept: KeptReceipts): void
+  state(): KeptReceipts
+  close(): void
+}
+
+interface ReceiptsParts {
+  /** Of the client. */
+  readonly thing: string
+  readonly live: LiveMessages | undefined
+  /** How long an earlier connection may go on to store. */
+  readonly lateMs: number
+  readonly startTimer: StartTimer
+  readonly persistence: () => Persistence | undefined
+}
+
+interface Receipt extends KeptReceipt {
+  /** Whether it is stored; rejects if that cannot be found out now. */
+  readonly stored: Promise<boolean>
+}
+
+const countMax = 1_000
+const retryMs = 100
+
+export function openReceipts({ thing, live, lateMs, startTimer, persistence }: ReceiptsParts): Receipts {
+  const receipts = new Map<number, Receipt>()
+  /** By channel, where the messages begin whose storing is under way. */
+  const origins = new Map<string, KeptReceipts['origins'][string]>()
+  /** Keeps the log open while ends are asked. */
+  const stops: (() => void)[] = []
+  const closing = Promise.withResolvers<never>()
+  closing.promise.catch(() => undefined)
+
+  function isUnderWay(channel: string): boolean {
+    return receipts.values().some(receipt => receipt.channel === channel && !receipt.isStored)
+  }
+
+  /** Of a channel without a message under way: all that follow are behind it. */
+  async function origin(channel: string): Promise<void> {
+    if (origins.has(channel) || live === undefined || persistence() === undefined) return
+    const following = await live.follow(channel, undefined)
+    stops.push(following.stop)
+    while (stops.length > 1) stops.shift()!()
+    const { log, offsets } = following.streamOffset()
+    if (!origins.has(channel)) origins.set(channel, { log, offsets })
+  }
+
+  function settle(id: number, isStored: boolean): void {
+    const receipt = receipts.get(id)
+    if (receipt === undefined) return
+    if (isStored) receipts.set(id, { ...receipt, isStored })
+    else receipts.delete(id)
+    if (!isUnderWay(receipt.channel)) origins.delete(receipt.channel)
+  }
+
+  /** Whether it is in the log, now or as long as an earlier connection may go on. */
+  async function find({ channel, createdUs, checksum }: KeptReceipt, from: KeptReceipts['origins'][string] | undefined): Promise<boolean> {
+    if (live === undefined || from === undefined) return false
+    const following = await live.follow(channel, { ...from, partition: 0, rows: 0 })
+    const found = Promise.withResolvers<boolean>()
+    let timer: Timer | undefined
+    try {
+      following.start({
+        partsOf: () => 1,
+        take({ raw }: LiveMessage, _first, last) {
+          if (raw.publisher === thing && raw.createdUs === createdUs && crc32(raw.payload) === checksum) found.resolve(true)
+          return last
+        },
+        space: () => undefined,
+        lost: () => undefined,
+        end: () => found.reject(new SessionsUnavailableError('the log cannot be read now')),
+      })
+      const looked = async (): Promise<void> => {
+        // Everything up to an end that is not older than the last append.
+        const ends = await live.follow(channel, undefined)
+        ends.stop()
+        const [{ offsets }, at] = [ends.streamOffset(), following.streamOffset().offsets]
+        if (offsets.every((end, partition) => at[partition]! >= end)) found.resolve(false)
+        else timer = startTimer(retryMs, look)
+      }
+      const look = (): void => void looked().catch(found.reject)
+      timer = startTimer(lateMs, look)
+      return await Promise.race([found.promise, closing.promise])
+    } finally {
+      timer?.stop()
+      following.stop()
+    }
+  }
+
+  return {
+    async once(id, { channel, createdUs, payload }, store) {
+      for (let known = receipts.get(id); known !== undefined; known = receipts.get(id)) {
+        if (await known.stored) return
+        if (receipts.get(id) === known) receipts.delete(id)
+      }
+      if (receipts.size >= countMax) {
+        throw new PacketError(
+          reasons.receiveMaximumExceeded,
+          `more than ${countMax} messages of QoS 2 wait for their PUBREL: send it, or connect with a clean session`,
+        )
+      }
+      const done = Promise.withResolvers<boolean>()
+      done.promise.catch(() => undefined)
+      receipts.set(id, { id, channel, createdUs, checksum: crc32(payload), isStored: false, stored: done.promise })
+      try {
+        await origin(channel)
+        await persistence()?.saveHeld()
+      } catch (error) {
+        settle(id, false)
+        done.reject(error)
+        throw error
+      }
+      const isStored = await store()
+      if (isStored === undefined) {
+        const error = new SessionsUnavailableError('whether a message with QoS 2 is stored is not known now: connect again')
+        done.reject(error)
+        throw error
+      }
+      settle(id, isStored)
+      done.resolve(isStored)
+      persistence()?.saveSoon()
+    },
+    async release(id) {
+      const isKnown = receipts.delete(id)
+      if (isKnown) await persistence()?.save()
+      return isKnown
+    },
+    resume({ messages, origins: from }) {
+      for (const [channel, place] of Object.entries(from)) origins.set(channel, place)
+      for (const kept of messages) {
+        const stored = kept.isStored ? Promise.resolve(true) : find(kept, from[kept.channel])
+        receipts.set(kept.id, { ...kept, stored })
+        stored.then(
+          isStored => settle(kept.id, isStored),
+          () => undefined,
+        )
+      }
+    },
+    state: () => ({
+      messages: [...receipts.values()].map(({ id, channel, createdUs, checksum, isStored }) => ({ id, channel, createdUs, checksum, isStored })),
+      origins: Object.fromEntries(origins),
+    }),
+    close() {
+      closing.reject(new SessionsUnavailableError('the connection has ended'))
+      for (const stop of stops) stop()
+    },
+  }
+}
