@@ -9,6 +9,7 @@ import { authenticate, connackOf, type Refusal, refusedConnack, type Session, wh
 import type { Link } from './link.ts'
 import { openPublishing } from './publishing.ts'
 import { PacketError, reasons, returnCodes } from './reasons.ts'
+import { openReceipts } from './receipts.ts'
 import { openPersistence, type Persistence, SessionRefusal } from './sessions/session.ts'
 import { SessionsUnavailableError } from './sessions/store.ts'
 import { openSubscriptions } from './subscribe/subscriptions.ts'
@@ -44,6 +45,8 @@ const keepAliveFactor = 1.5
 /** Packets other than messages, and refused messages, which ask the control plane: how many a second, and at once. */
 const otherPackets = [100, 200] as const
 const refusedMessages = [2, 20] as const
+/** Of QoS 1 and 2. */
+const acknowledgements = new Set(['puback', 'pubrec', 'pubrel', 'pubcomp'])
 /** Node.js has no longer timers. */
 const timerMsMax = 2 ** 31 - 1
 
@@ -51,7 +54,7 @@ const timerMsMax = 2 ** 31 - 1
 export async function serveConnection(link: Link, parts: MqttParts, connections: Connections): Promise<void> {
   const session = await accept(link, parts, connections)
   if (session === undefined) return
-  const { options, payloadBytesMax, startTimer, access, metrics, logger, say } = parts
+  const { options, payloadBytesMax, startTimer, access, metrics, logger, say, live, sessions } = parts
   const packetBytesMax = payloadBytesMax + packetHeadBytesMax
   const expirySecondsMax = expirySecondsMaxOf(parts)
   let isReading = false
@@ -70,8 +73,15 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
   }
   const controls = openRateLimit(...otherPackets)
   const refusals = openRateLimit(...refusedMessages)
-  const publishing = openPublishing({ session, link, parts, refusals, end })
   let persistence: Persistence | undefined
+  const receipts = openReceipts({
+    thing: session.thing,
+    live,
+    lateMs: sessions?.lateMs ?? 0,
+    startTimer,
+    persistence: () => persistence,
+  })
+  const publishing = openPublishing({ session, link, parts, receipts, refusals, end })
   const subscriptions = openSubscriptions({ session, link, parts, controls, refusals, end, persistence: () => persistence })
   let keyEnd: Timer | undefined
   const connection: Connection = {
@@ -116,10 +126,12 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
       persistence = await openPersistence({
         session: session!,
         parts,
-        stateOf: ended => subscriptions.state(ended),
+        stateOf: ended => ({ ...subscriptions.state(ended), receipts: receipts.state() }),
         onTaken: () => end(reasons.sessionTakenOver, 'another connection has the same thing and client id'),
       })
-      const begin = persistence?.kept === undefined ? () => undefined : await subscriptions.resume(persistence.kept)
+      const kept = persistence?.kept
+      if (kept !== undefined) receipts.resume(kept.receipts)
+      const begin = kept === undefined ? () => undefined : await subscriptions.resume(kept)
       if (hasEnded || link.closed.aborted) return undefined
       await persistence?.save()
       return begin
@@ -140,7 +152,13 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
       await publishing.take(packet)
       return true
     }
-    if (cmd === 'puback' && subscriptions.acknowledged(messageId)) return true
+    if (cmd === 'puback' && subscriptions.acknowledged(messageId, 1)) return true
+    if (cmd === 'pubrec') {
+      const isRefused = (packet.reasonCode ?? 0) >= reasons.unspecified
+      if (isRefused ? subscriptions.acknowledged(messageId, 2) : subscriptions.received(messageId)) return true
+    }
+    if (cmd === 'pubcomp' && subscriptions.acknowledged(messageId, 2)) return true
+    if (cmd === 'pubrel' && publishing.release(messageId)) return true
     controls.spend()
     if (cmd === 'pingreq') link.send({ cmd: 'pingresp' })
     else if (cmd === 'subscribe') await subscriptions.subscribe(packet)
@@ -150,7 +168,7 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
       if (expirySeconds !== undefined) changeExpiry(expirySeconds)
       hasWill &&= session!.version === 5 && packet.reasonCode !== reasons.success
       return false
-    } else if (cmd !== 'puback') throw new PacketError(reasons.protocolError, `a client sends no ${cmd.toUpperCase()} here`)
+    } else if (!acknowledgements.has(cmd)) throw new PacketError(reasons.protocolError, `a client sends no ${cmd.toUpperCase()} here`)
     return true
   }
 
@@ -207,6 +225,7 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
     // A client that has ended its side may still read acknowledgements.
     await publishing.settled()
     await saved
+    receipts.close()
     connections.leave(connection)
     link.end()
   }

@@ -76,10 +76,6 @@ export async function authenticate(
     const sentence = `the client id is ${clientId === '' ? 'empty, which needs a clean session' : `longer than ${clientIdBytesMax} bytes`}: choose another one`
     return { reasonCode: reasons.clientIdNotValid, returnCode: returnCodes.clientIdNotValid, code: 'malformed_request', sentence }
   }
-  if (will?.qos === 2) {
-    const sentence = 'the will has QoS 2: use QoS 0 or 1'
-    return { reasonCode: reasons.qosNotSupported, returnCode: returnCodes.notAuthorized, code: 'malformed_request', sentence }
-  }
   if (version === 5 && will?.retain === true) {
     const sentence = 'the will is to be retained, which is not supported: clear its retain flag'
     return { reasonCode: reasons.retainNotSupported, returnCode: returnCodes.notAuthorized, code: 'malformed_request', sentence }
@@ -165,7 +161,6 @@ export function connackOf(session: Session, { inFlightMax, packetBytesMax, canSu
   const properties = {
     ...(askedExpirySeconds === expirySeconds ? {} : { sessionExpiryInterval: expirySeconds }),
     receiveMaximum: inFlightMax,
-    maximumQoS: 1,
     retainAvailable: false,
     maximumPacketSize: packetBytesMax,
     ...(isClientIdAssigned ? { assignedClientIdentifier: clientId } : {}),

@@ -10,6 +10,7 @@ import { errors, HttpError } from '../../http/errors.ts'
 import { mediaTypeOf, mediaTypeOfPayload, mediaTypes } from '../ingest/content-type.ts'
 import { publishFailure } from '../ingest/failure.ts'
 import type { Publication } from '../ingest/publisher.ts'
+import { LiveUnavailableError } from '../live/messages.ts'
 import { LogUnavailableError } from '../log.ts'
 import type { RateLimit } from './bounds/rate-limit.ts'
 import type { MqttParts } from './dependencies.ts'
@@ -17,6 +18,8 @@ import { type Session, topicAliasMax } from './handshake.ts'
 import type { Link } from './link.ts'
 import { checkId } from './packets.ts'
 import { PacketError, reasonOf, reasons } from './reasons.ts'
+import type { Receipts } from './receipts.ts'
+import { SessionsUnavailableError } from './sessions/store.ts'
 import { parseTopic, topicFault } from './topic.ts'
 
 /** A message as it was received. */
@@ -37,6 +40,8 @@ export interface Publishing {
    * @throws PacketError for what ends the connection
    */
   take(packet: IPublishPacket): Promise<void>
+  /** Takes a PUBREL (MQTT 5 §4.3.3). @returns false if no message waits for it */
+  release(messageId: number): boolean
   /** Publishes the will once: it is lost while the log or the control plane is away. */
   takeWill(will: NonNullable<Session['will']>): Promise<void>
   /** Resolves when each message that was taken is acknowledged or refused. */
@@ -47,6 +52,8 @@ interface PublishingParts {
   readonly session: Session
   readonly link: Link
   readonly parts: MqttParts
+  /** Of messages with QoS 2. */
+  readonly receipts: Receipts
   /** Of refused messages. */
   readonly refusals: RateLimit
   /** Ends the connection. */
@@ -56,12 +63,16 @@ interface PublishingParts {
 const retryMsMin = 50
 const retryMsMax = 1_000
 
-export function openPublishing({ session, link, parts, refusals, end }: PublishingParts): Publishing {
+export function openPublishing({ session, link, parts, receipts, refusals, end }: PublishingParts): Publishing {
   const { access, publisher, metrics, arrivals, receiptUs, payloadBytesMax, budget, say, logger, options } = parts
   const aliases = new Map<number, string>()
   /** Messages without an answer, and those of them that wait until the log and the control plane are there. */
   let inFlight = 0
   let toAcknowledge = 0
+  /** Packet ids of QoS 2 without a PUBREL. */
+  const unreleased = new Set<number>()
+  let released: Promise<void> = Promise.resolve()
+  let lastUs = 0
   let held = 0
   let freed: (() => void) | undefined
   let retries: Promise<unknown> = Promise.resolve()
@@ -153,6 +164,28 @@ export function openPublishing({ session, link, parts, refusals, end }: Publishi
     return isToRetry(refusal, received) ? hold(received) : refusal
   }
 
+  /** Appends a message with QoS 2, if it is not one that was sent before. What is not known ends the connection, and the client sends it again. */
+  async function appendOnce(messageId: number, publication: Publication, received: Received): Promise<HttpError | undefined> {
+    let refusal: HttpError | undefined
+    try {
+      await receipts.once(messageId, publication, async () => {
+        refusal = await append(publication, received)
+        const mayBeStored = refusal?.cause instanceof LogUnavailableError && refusal.cause.mayBeStored
+        return mayBeStored ? undefined : refusal === undefined
+      })
+      return refusal
+    } catch (error) {
+      if (error instanceof PacketError) end(error.reasonCode, error.message)
+      else if (error instanceof SessionsUnavailableError || error instanceof LiveUnavailableError) end(reasons.serverBusy, error.message)
+      else throw error
+      return new HttpError('unavailable', error.message, { cause: error })
+    }
+  }
+
+  function outcomeOf({ qos, messageId = 0 }: IPublishPacket, publication: Publication, received: Received): Promise<HttpError | undefined> {
+    return qos === 2 ? appendOnce(messageId, publication, received) : append(publication, received)
+  }
+
   function note(refusal: HttpError, topic: string): void {
     metrics.refused(refusal.code)
     const sentence = refusal.detail ?? errors[refusal.code].title
@@ -173,15 +206,15 @@ export function openPublishing({ session, link, parts, refusals, end }: Publishi
     }
     const sentence = refusal === undefined ? '' : (refusal.detail ?? errors[refusal.code].title)
     if (refusal?.code === 'unauthenticated' || (refusal !== undefined && session.version === 4)) end(reasonOf(refusal), sentence)
-    else if (qos === 1) {
+    else if (qos > 0) {
       const reasonCode = refusal === undefined ? reasons.success : reasonOf(refusal)
       link.send({
-        cmd: 'puback',
+        cmd: qos === 1 ? 'puback' : 'pubrec',
         messageId: messageId!,
         reasonCode,
         ...(refusal === undefined ? {} : { properties: { reasonString: sentence } }),
       })
-      toAcknowledge--
+      if (qos === 1 || (refusal !== undefined && unreleased.delete(messageId!))) toAcknowledge--
     }
     inFlight--
     budget.free(payload.length)
@@ -208,8 +241,7 @@ export function openPublishing({ session, link, parts, refusals, end }: Publishi
   return {
     async take(packet) {
       const { qos, messageId = 0, properties, payload } = packet
-      if (qos === 2) throw new PacketError(reasons.qosNotSupported, 'a message has QoS 2, which is not supported: publish with QoS 0 or 1')
-      if (qos === 1) checkId(messageId, 'PUBLISH with QoS 1')
+      if (qos > 0) checkId(messageId, `PUBLISH with QoS ${qos}`)
       const contentType: unknown = properties?.contentType
       if (contentType !== undefined && typeof contentType !== 'string') {
         throw new PacketError(reasons.protocolError, 'a PUBLISH has several content types')
@@ -222,22 +254,39 @@ export function openPublishing({ session, link, parts, refusals, end }: Publishi
         const sentence = 'a message is to be retained, which is not supported: clear its retain flag'
         throw new PacketError(reasons.retainNotSupported, sentence)
       }
+      const isCounted = qos === 1 || (qos === 2 && !unreleased.has(messageId))
       // A client of MQTT 3.1.1 knows no bound, and waits instead.
-      if (qos === 1 && session.version === 5 && toAcknowledge >= options.inFlightMax) {
+      if (isCounted && session.version === 5 && toAcknowledge >= options.inFlightMax) {
         const sentence = `more than ${options.inFlightMax} messages are not acknowledged, the Receive Maximum: wait for acknowledgements`
         throw new PacketError(reasons.receiveMaximumExceeded, sentence)
       }
-      if (qos === 1) toAcknowledge++
+      if (isCounted) toAcknowledge++
+      if (qos === 2) unreleased.add(messageId)
       await capacity()
       await budget.take(payload.length, link.closed)
       inFlight++
-      const received = { topic, contentType, payload: payload as Buffer, isRetried: qos === 1, createdUs: receiptUs() }
+      // Of QoS 2 it names the message.
+      lastUs = Math.max(receiptUs(), lastUs + 1)
+      const received = { topic, contentType, payload: payload as Buffer, isRetried: qos === 1, createdUs: lastUs }
       let publication: Publication | undefined
-      const refusal = await attempt(async () => {
-        publication = await checked(received)
-      })
+      const check = (): Promise<HttpError | undefined> =>
+        attempt(async () => {
+          publication = await checked(received)
+        })
+      let refusal = await check()
+      // Its id is saved before it may be appended, so nothing of it waits among the retries.
+      if (qos === 2) {
+        while (isToRetry(refusal, received)) {
+          await pause(retryMsMax, link.closed)
+          refusal = await check()
+        }
+      }
       const outcome =
-        refusal === undefined ? append(publication!, received) : isToRetry(refusal, received) ? hold(received) : Promise.resolve(refusal)
+        refusal === undefined
+          ? outcomeOf(packet, publication!, received)
+          : isToRetry(refusal, received)
+            ? hold(received)
+            : Promise.resolve(refusal)
       acknowledged = acknowledged
         .then(() => answer(packet, topic, outcome))
         .catch((error: unknown) => {
@@ -252,6 +301,20 @@ export function openPublishing({ session, link, parts, refusals, end }: Publishi
       const refusal = await attempt(async () => publisher.publish(await checked(received)))
       if (refusal !== undefined) note(refusal, topic)
     },
-    settled: () => acknowledged,
+    release(messageId) {
+      const isOpen = unreleased.delete(messageId)
+      if (isOpen) toAcknowledge--
+      const forgotten = receipts.release(messageId)
+      released = Promise.all([forgotten, released])
+        .then(([isKnown]) => {
+          link.send({ cmd: 'pubcomp', messageId, reasonCode: isKnown ? reasons.success : reasons.packetIdNotFound })
+        })
+        .catch((error: unknown) => end(reasons.serverBusy, (error as Error).message))
+      return isOpen
+    },
+    async settled() {
+      await acknowledged
+      await released
+    },
   }
 }

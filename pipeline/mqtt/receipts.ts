@@ -4,7 +4,7 @@
 // the log is looked up there: its time of receipt and its checksum name it. Until that is known, the client waits for its PUBREC.
 
 import { crc32 } from 'node:zlib'
-import type { LiveMessage, LiveMessages } from '../live/messages.ts'
+import type { Following, LiveMessage, LiveMessages } from '../live/messages.ts'
 import { PacketError, reasons } from './reasons.ts'
 import type { Persistence } from './sessions/session.ts'
 import { type KeptReceipt, type KeptReceipts, SessionsUnavailableError } from './sessions/store.ts'
@@ -53,20 +53,20 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
   /** By channel, where the messages begin whose storing is under way. */
   const origins = new Map<string, KeptReceipts['origins'][string]>()
   /** Keeps the log open while ends are asked. */
-  const stops: (() => void)[] = []
+  let opener: Following | undefined
   const closing = Promise.withResolvers<never>()
   closing.promise.catch(() => undefined)
 
   function isUnderWay(channel: string): boolean {
-    return receipts.values().some(receipt => receipt.channel === channel && !receipt.isStored)
+    return [...receipts.values()].some(receipt => receipt.channel === channel && !receipt.isStored)
   }
 
   /** Of a channel without a message under way: all that follow are behind it. */
   async function origin(channel: string): Promise<void> {
     if (origins.has(channel) || live === undefined || persistence() === undefined) return
     const following = await live.follow(channel, undefined)
-    stops.push(following.stop)
-    while (stops.length > 1) stops.shift()!()
+    opener?.stop()
+    opener = following
     const { log, offsets } = following.streamOffset()
     if (!origins.has(channel)) origins.set(channel, { log, offsets })
   }
@@ -163,12 +163,18 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
       }
     },
     state: () => ({
-      messages: [...receipts.values()].map(({ id, channel, createdUs, checksum, isStored }) => ({ id, channel, createdUs, checksum, isStored })),
+      messages: [...receipts.values()].map(({ id, channel, createdUs, checksum, isStored }) => ({
+        id,
+        channel,
+        createdUs,
+        checksum,
+        isStored,
+      })),
       origins: Object.fromEntries(origins),
     }),
     close() {
       closing.reject(new SessionsUnavailableError('the connection has ended'))
-      for (const stop of stops) stop()
+      opener?.stop()
     },
   }
 }

@@ -29,7 +29,18 @@ export function keptSession(at: number, fields: Partial<KeptSession> = {}): Kept
       { filter: 'channels/1/messages/#', qos: 1, isNoLocal: true, identifier: 7 },
       { filter: 'channels/+/messages/温度/+', qos: 0, isNoLocal: false },
     ],
-    positions: { one: { log: 'abc', acknowledged: [at, 2 ** 40] }, two: { log: 'abc', acknowledged: [0, at], sent: [0, at + 1] } },
+    positions: {
+      one: { log: 'abc', acknowledged: [at, 2 ** 40], taken: [at, 2 ** 40], isEnd: true },
+      two: { log: 'abc', acknowledged: [0, at], taken: [0, at + 1], isEnd: false },
+    },
+    inFlight: [
+      { id: 1, qos: 1, place: { channel: 'two', partition: 1, offset: at } },
+      { id: 65_535, qos: 2 },
+    ],
+    receipts: {
+      messages: [{ id: 3, channel: 'one', createdUs: 2 ** 50, checksum: 2 ** 32 - 1, isStored: false }],
+      origins: { one: { log: 'abc', offsets: [at, 2 ** 40] } },
+    },
     keptSeconds: 60,
     ...fields,
   }
@@ -269,7 +280,10 @@ export function sessionConformance(name: string, start: () => Promise<SessionsUn
           qos: 1,
           isNoLocal: false,
         })),
-        positions: { one: { log: 'abc', acknowledged: offsets, sent: offsets }, two: { log: 'abc', acknowledged: offsets, sent: offsets } },
+        positions: {
+          one: { log: 'abc', acknowledged: offsets, taken: offsets, isEnd: true },
+          two: { log: 'abc', acknowledged: offsets, taken: offsets, isEnd: true },
+        },
       })
       const held = await store.take(key, untold)
       await held.save(large)
@@ -283,8 +297,11 @@ export function sessionConformance(name: string, start: () => Promise<SessionsUn
       const helds = await Promise.all(['a', 'b'].map(clientId => store.take({ thing, clientId }, untold)))
       const other = await store.take(someClient(), untold)
       const large = (count: number): KeptSession =>
-        keptSession(1, { positions: { one: { log: 'abc', acknowledged: Array.from({ length: count }, () => 1000) } } })
+        keptSession(1, {
+          positions: { one: { log: 'abc', acknowledged: Array.from({ length: count }, () => 1000), taken: [], isEnd: true } },
+        })
       await helds[0]!.save(large(30_000))
+      expect(await store.has({ thing, clientId: 'a' })).toBe(true)
       const saving = helds[1]!.save(large(30_000))
       await expect(saving).rejects.toBeInstanceOf(SessionsUnavailableError)
       await expect(saving).rejects.toThrow(/^the sessions of a thing have 262144 bytes at most: subscribe to fewer channels/)

@@ -24,6 +24,8 @@ const schema = `
   ) STRICT, WITHOUT ROWID;
 `
 const sweepMs = 3_600_000
+/** What was begun is in the file of the log sooner. */
+const lateMs = 2_000
 
 interface Change {
   readonly key: SessionKey
@@ -126,6 +128,7 @@ export function openEmbeddedSessions({ path, logger, clock = Date.now }: Embedde
   }
 
   return {
+    lateMs,
     async take(key, onTaken): Promise<HeldSession> {
       const kept = keptOf(key)
       tell(key)
@@ -137,6 +140,7 @@ export function openEmbeddedSessions({ path, logger, clock = Date.now }: Embedde
         async save(session) {
           if (isHeld()) await change(key, session)
         },
+        isHeld: async () => isHeld(),
         async remove() {
           if (isHeld()) await change(key, undefined)
         },

@@ -39,6 +39,8 @@ interface Holding {
 
 const allBytesMax = 256 * 1024 * 1024
 const sweptAtOnce = 10_000
+/** An earlier holder hears of a claim sooner; what it has begun to append may take the time of an append. */
+const noticeMs = 2_000
 
 export function sessionsTopic(topic: string): string {
   return `${topic}.mqtt-sessions`
@@ -118,6 +120,7 @@ export function openKafkaSessions(parts: KafkaSessionsParts): SessionStore {
     const name = recordName(key)
     let latest = kept
     let version = 0
+    let savedTo = 0
     let last = Promise.resolve()
     let queued: Promise<void> | undefined
 
@@ -145,7 +148,8 @@ export function openKafkaSessions(parts: KafkaSessionsParts): SessionStore {
     async function saveLatest(): Promise<void> {
       queued = undefined
       version++
-      await append(key, { holder, version, untilMs: clock() + (latest?.keptSeconds ?? 0) * 1000, session: latest })
+      const offset = await append(key, { holder, version, untilMs: clock() + (latest?.keptSeconds ?? 0) * 1000, session: latest })
+      savedTo = offset + 1
     }
 
     // Another may have taken it meanwhile.
@@ -156,6 +160,10 @@ export function openKafkaSessions(parts: KafkaSessionsParts): SessionStore {
     return {
       kept: kept ?? undefined,
       save,
+      async isHeld() {
+        await topic.hasRead(savedTo)
+        return isHeld()
+      },
       remove: () => save(null),
       release() {
         if (isHeld()) holdings.delete(name)
@@ -170,6 +178,7 @@ export function openKafkaSessions(parts: KafkaSessionsParts): SessionStore {
   }
 
   return {
+    lateMs: settings.appendTimeoutMs + noticeMs,
     take,
     has,
     async discard(key) {

@@ -14,6 +14,8 @@ export interface Persistence {
    * @throws SessionsUnavailableError
    */
   save(): Promise<void>
+  /** Saves like `save`, and throws as well if another connection has taken the session before. */
+  saveHeld(): Promise<void>
   /** Saves within a second, or ten of a large session: after a crash as much is sent again. */
   saveSoon(): void
   /** The connection has ended. Never rejects. */
@@ -68,7 +70,7 @@ export async function openPersistence({ session, parts, stateOf, onTaken }: Pers
   let isDue = false
   /** Until then what was kept is left as it is. */
   let isTakenOver = false
-  /** Subscriptions and channels, when it was last saved. */
+  /** Subscriptions, channels and messages, when it was last saved. */
   let entries = 0
   const renewal = startTimer((connectedSeconds * 1000) / 2, () => {
     saveNow()
@@ -79,7 +81,7 @@ export async function openPersistence({ session, parts, stateOf, onTaken }: Pers
     isTakenOver = true
     if (session.expirySeconds === 0) return held.remove()
     const state = stateOf(hasEnded)
-    entries = state.subscriptions.length + Object.keys(state.positions).length
+    entries = state.subscriptions.length + Object.keys(state.positions).length + state.inFlight.length + state.receipts.messages.length
     return held.save({ ...state, keptSeconds: session.expirySeconds + (hasEnded ? 0 : connectedSeconds) })
   }
 
@@ -91,6 +93,10 @@ export async function openPersistence({ session, parts, stateOf, onTaken }: Pers
   return {
     kept: isClean ? undefined : held.kept,
     save: () => save(),
+    async saveHeld() {
+      await save()
+      if (!(await held.isHeld())) throw new SessionsUnavailableError('another connection has taken the session')
+    },
     saveSoon() {
       if (isDue || session.expirySeconds === 0) return
       isDue = true

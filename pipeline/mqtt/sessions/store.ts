@@ -12,10 +12,12 @@ export interface SessionKey {
   readonly clientId: string
 }
 
+export type Qos = 0 | 1 | 2
+
 export interface KeptSubscription {
   /** As it was sent. */
   readonly filter: string
-  readonly qos: 0 | 1
+  readonly qos: Qos
   readonly isNoLocal: boolean
   readonly identifier?: number | undefined
 }
@@ -26,14 +28,51 @@ export interface KeptPosition {
   readonly log: string
   /** All before it was acknowledged, or sent with QoS 0. */
   readonly acknowledged: readonly number[]
-  /** Nothing from here on was sent. Only once the connection has ended: while it lives this is not known, and after a crash neither. */
-  readonly sent?: readonly number[] | undefined
+  /** All before it was sent, of which only what is in flight is sent again. */
+  readonly taken: readonly number[]
+  /** Nothing was sent since. Only once the connection has ended: while it lives this is not known, and after a crash neither. */
+  readonly isEnd: boolean
+}
+
+/** Where a message is in the log. */
+export interface Place {
+  readonly channel: string
+  readonly partition: number
+  readonly offset: number
+}
+
+/** A message that was sent to the client, which has not acknowledged it. */
+export interface KeptDelivery {
+  /** Of its packet. */
+  readonly id: number
+  readonly qos: 1 | 2
+  /** undefined: of QoS 2, and the client has it. */
+  readonly place?: Place
+}
+
+/** A message with QoS 2 of the client, until its PUBREL. */
+export interface KeptReceipt {
+  readonly id: number
+  readonly channel: string
+  /** When it was received, microseconds since 1970: names it in the log, with the CRC-32 of its payload. */
+  readonly createdUs: number
+  readonly checksum: number
+  /** false: it may be in the log or not. */
+  readonly isStored: boolean
+}
+
+export interface KeptReceipts {
+  readonly messages: readonly KeptReceipt[]
+  /** By channel, offsets that are not behind those of its messages that may be in the log. */
+  readonly origins: Readonly<Record<string, { readonly log: string; readonly offsets: readonly number[] }>>
 }
 
 export interface KeptSession {
   readonly subscriptions: readonly KeptSubscription[]
   /** By channel. */
   readonly positions: Readonly<Record<string, KeptPosition>>
+  readonly inFlight: readonly KeptDelivery[]
+  readonly receipts: KeptReceipts
   /** How long it is kept after this save. */
   readonly keptSeconds: number
 }
@@ -62,6 +101,8 @@ export interface HeldSession {
    * @throws SessionsUnavailableError
    */
   save(session: KeptSession): Promise<void>
+  /** Whether nobody had taken the session before what was saved last. @throws SessionsUnavailableError */
+  isHeld(): Promise<boolean>
   /** Ends the session. @throws SessionsUnavailableError */
   remove(): Promise<void>
   /** The connection has ended; what was saved stays, until it expires. A second call does nothing. */
@@ -69,6 +110,8 @@ export interface HeldSession {
 }
 
 export interface SessionStore {
+  /** How long after a take an earlier holder may go on to append messages to the log. */
+  readonly lateMs: number
   /**
    * Takes a session. An earlier holder, in whichever process, is notified by its `onTaken`, once.
    *

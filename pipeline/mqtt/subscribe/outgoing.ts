@@ -3,6 +3,7 @@
 
 import type { LiveMessage } from '../../live/messages.ts'
 import { encode, type Version } from '../packets.ts'
+import type { Qos } from '../sessions/store.ts'
 
 export interface Outgoing {
   /** The parts of its subtopic, for filters. */
@@ -11,7 +12,7 @@ export interface Outgoing {
   readonly isSendable: boolean
   readonly payload: Uint8Array
   /** The packet before its payload. @param identifiers of the subscriptions that it matches (MQTT 5 §3.3.2.3.8) */
-  head(version: Version, qos: 0 | 1, messageId: number, identifiers: readonly number[]): Buffer
+  head(version: Version, qos: Qos, messageId: number, identifiers: readonly number[]): Buffer
 }
 
 /** Of a string (MQTT 5 §1.5.4). */
@@ -37,7 +38,7 @@ function outgoingOf({ raw: { channel, subtopic, contentType, payload } }: LiveMe
   /** By version and QoS, without identifiers; the packet id is written into a copy. */
   const common = new Map<string, Buffer>()
 
-  function generate(version: Version, qos: 0 | 1, messageId: number, identifiers: readonly number[]): Buffer {
+  function generate(version: Version, qos: Qos, messageId: number, identifiers: readonly number[]): Buffer {
     const properties = {
       ...(contentType === '' ? {} : { contentType }),
       ...(identifiers.length === 0 ? {} : { subscriptionIdentifier: [...identifiers] }),

@@ -12,8 +12,16 @@ import type { Link } from '../link.ts'
 import { checkFilters } from '../packets.ts'
 import { PacketError, reasons } from '../reasons.ts'
 import type { Persistence } from '../sessions/session.ts'
-import type { KeptPosition, KeptSession, KeptSubscription } from '../sessions/store.ts'
+import {
+  type KeptPosition,
+  type KeptSession,
+  type KeptSubscription,
+  type Place,
+  type Qos,
+  SessionsUnavailableError,
+} from '../sessions/store.ts'
 import { FilterError, matches, parseFilter, type TopicFilter, withoutQuery } from './filter.ts'
+import { openInFlight } from './in-flight.ts'
 
 export interface Subscriptions {
   /**
@@ -32,9 +40,11 @@ export interface Subscriptions {
    */
   resume(kept: KeptSession): Promise<() => void>
   /** For the next connection. @param hasEnded after `close` */
-  state(hasEnded: boolean): Omit<KeptSession, 'keptSeconds'>
-  /** Takes the client's PUBACK. @returns false if no message waits for it */
-  acknowledged(messageId: number): boolean
+  state(hasEnded: boolean): Pick<KeptSession, 'subscriptions' | 'positions' | 'inFlight'>
+  /** Takes a PUBACK or PUBCOMP. @returns false if nothing waits for it */
+  acknowledged(messageId: number, qos: 1 | 2): boolean
+  /** Takes a PUBREC (MQTT 5 §4.3.3), which a PUBREL answers when it is saved that the client has the message. @returns false if no message waits for it */
+  received(messageId: number): boolean
   /** Nothing is sent afterwards. */
   close(): void
 }
@@ -53,7 +63,7 @@ interface SubscriptionsParts {
 }
 
 interface Subscription extends TopicFilter {
-  readonly qos: 0 | 1
+  readonly qos: Qos
   /** Leaves out what the thing itself published. */
   readonly isNoLocal: boolean
   readonly identifier: number | undefined
@@ -65,25 +75,21 @@ interface Heard {
   readonly following: Following
   /** By filter as it was sent, without what follows a question mark. */
   readonly subscriptions: Map<string, Subscription>
+  /** By partition: what is below was sent by this connection or an earlier one, unless it is in flight. */
+  readonly taken: number[]
   /** By partition: what is below may have been sent by an earlier connection. */
   readonly sentBelow: readonly number[]
   stop(): void
 }
 
-/** A message with QoS 1 that was sent. */
-interface Sent {
-  readonly heard: Heard
-  readonly partition: number
-  readonly offset: number
-}
-
 /** How a message is sent to this client. */
 interface Delivery {
-  readonly qos: 0 | 1
+  readonly qos: Qos
   readonly identifiers: readonly number[]
 }
 
-const messageIdMax = 65_535
+/** Of messages with QoS 2 that wait until their ids are saved. */
+const waitingBytesMax = 65_536
 /** In the first byte of a PUBLISH (MQTT 5 §3.3.1.1). */
 const dupFlag = 0x08
 
@@ -96,15 +102,18 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
   const { access, live, rights, outgoingOf, deliveries, options, say, logger } = parts
   const { version } = session
   const channels = new Map<string, Heard>()
-  /** Sent with QoS 1 and not acknowledged, by packet id. */
-  const unacknowledged = new Map<number, Sent>()
-  const unacknowledgedMax = Math.min(options.inFlightMax, session.receiveMax)
-  let lastId = 0
+  const inFlight = openInFlight()
+  const inFlightMax = Math.min(options.inFlightMax, session.receiveMax)
+  /** Messages with QoS 2, and ids of those that the client has, until the session is saved. */
+  let unsaved: { readonly head: Buffer; readonly payload: Uint8Array }[] = []
+  let unsavedBytes = 0
+  let unreleased: number[] = []
+  let saving: Promise<void> | undefined
   let isClosed = false
   let waiting: PromiseWithResolvers<void> | undefined
 
-  function hasSpace(qos: 0 | 1): boolean {
-    return link.hasSpace() && (qos === 0 || unacknowledged.size < unacknowledgedMax)
+  function hasSpace(qos: Qos): boolean {
+    return link.hasSpace() && unsavedBytes < waitingBytesMax && (qos === 0 || inFlight.size < inFlightMax)
   }
 
   function wake(): void {
@@ -113,14 +122,33 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
   }
   link.onSpace(wake)
 
-  function nextId(): number {
-    do lastId = lastId === messageIdMax ? 1 : lastId + 1
-    while (unacknowledged.has(lastId))
-    return lastId
+  /** Sends what waits for it when the session is saved. */
+  async function saveFirst(): Promise<void> {
+    while (unsaved.length + unreleased.length > 0) {
+      const [messages, ids] = [unsaved, unreleased]
+      unsaved = []
+      unreleased = []
+      await persistence()?.saveHeld()
+      for (const { head, payload } of messages) link.deliver(head, payload)
+      for (const messageId of ids) link.send({ cmd: 'pubrel', messageId })
+      unsavedBytes = 0
+      wake()
+    }
+  }
+
+  function saveThenSend(): void {
+    saving ??= saveFirst()
+      .catch((error: unknown) => {
+        if (!(error instanceof SessionsUnavailableError)) logger.error({ err: error }, 'cannot save a session of MQTT')
+        end(reasons.serverBusy, (error as Error).message)
+      })
+      .finally(() => {
+        saving = undefined
+      })
   }
 
   function deliveryOf({ raw }: LiveMessage, messageParts: readonly string[], { subscriptions }: Heard): Delivery | undefined {
-    let qos: 0 | 1 | undefined
+    let qos: Qos | undefined
     const identifiers: number[] = []
     for (const { levels, qos: own, isNoLocal, identifier } of subscriptions.values()) {
       if ((isNoLocal && raw.publisher === session.thing) || !matches(levels, messageParts)) continue
@@ -136,17 +164,26 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
     const delivery = message.raw.fault === undefined && outgoing.isSendable ? deliveryOf(message, outgoing.parts, heard) : undefined
     if (delivery === undefined) return true
     const { qos, identifiers } = delivery
-    if (!hasSpace(qos)) return false
     const { partition, offset } = message
-    const messageId = qos === 0 ? 0 : nextId()
-    const head = outgoing.head(version, qos, messageId, identifiers)
-    if (qos === 1 && offset < (heard.sentBelow[partition] ?? 0)) head[0]! |= dupFlag
+    const place = { channel: heard.channel, partition, offset }
+    const isRepeat = inFlight.isRepeat(place)
+    if (!isRepeat && offset < (heard.taken[partition] ?? 0)) return true
+    if (!hasSpace(qos)) return false
+    heard.taken[partition] = Math.max(heard.taken[partition] ?? 0, offset + 1)
+    const size = outgoing.head(version, qos, 1, identifiers).length + outgoing.payload.length
     // Such a message counts as delivered (MQTT 5 §3.1.2.11.4).
-    if (head.length + outgoing.payload.length > session.packetBytesMax) return true
-    if (qos === 1) unacknowledged.set(messageId, { heard, partition, offset })
-    link.deliver(head, outgoing.payload)
+    if (size > session.packetBytesMax) return true
+    const head = outgoing.head(version, qos, qos === 0 ? 0 : inFlight.begin(place, qos), identifiers)
+    if (isRepeat || (qos === 1 && offset < (heard.sentBelow[partition] ?? 0))) head[0]! |= dupFlag
     deliveries.delivered()
-    persistence()?.saveSoon()
+    if (qos === 2) {
+      unsaved.push({ head, payload: outgoing.payload })
+      unsavedBytes += size
+      saveThenSend()
+    } else {
+      link.deliver(head, outgoing.payload)
+      persistence()?.saveSoon()
+    }
     return true
   }
 
@@ -173,11 +210,17 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       },
       space() {
         // Space for the highest QoS is space for each message, so `take` does not refuse what this lets through.
-        if (hasSpace([...heard.subscriptions.values()].some(({ qos }) => qos === 1) ? 1 : 0)) return undefined
+        if (hasSpace([...heard.subscriptions.values()].some(({ qos }) => qos > 0) ? 1 : 0)) return undefined
         waiting ??= Promise.withResolvers<void>()
         return waiting.promise
       },
-      lost: () => tellLost(channel),
+      lost() {
+        tellLost(channel)
+        // What the log lost at its end has offsets that are given again.
+        for (const [partition, offset] of heard.following.streamOffset().offsets.entries()) {
+          heard.taken[partition] = Math.min(heard.taken[partition] ?? 0, offset)
+        }
+      },
       end: () => end(reasons.serverBusy, 'the log cannot be followed now: connect again'),
     }
   }
@@ -197,6 +240,8 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
     const reader = await admit({ credential, channel, action: 'read', address })
     const following = await log.follow(channel, kept && { log: kept.log, offsets: kept.acknowledged, partition: 0, rows: 0 })
     if (following.lost) tellLost(channel)
+    const isSame = kept?.log === following.log
+    const ends = isSame ? await endsOf(log, channel) : []
     let isOver = false
     const followed: Followed = {
       end(reason) {
@@ -210,7 +255,8 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       channel,
       following,
       subscriptions: new Map(),
-      sentBelow: kept === undefined || following.log !== kept.log ? [] : (kept.sent ?? (await endsOf(log, channel))),
+      taken: isSame ? kept.taken.map((offset, partition) => Math.min(offset, ends[partition] ?? 0)) : [],
+      sentBelow: isSame && !kept.isEnd ? ends : [],
       stop() {
         isOver = true
         following.stop()
@@ -228,7 +274,7 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
     return heard
   }
 
-  /** After a crash any message in the log may have been sent. */
+  /** Below may have been sent before a crash; from there on nothing was sent, also if the log lost messages since. */
   async function endsOf(log: LiveMessages, channel: string): Promise<readonly number[]> {
     const following = await log.follow(channel, undefined)
     following.stop()
@@ -261,9 +307,8 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       heard.stop()
       return reasons.unspecified
     }
-    const granted = qos === 0 ? 0 : 1
-    heard.subscriptions.set(name, { ...filter, qos: granted, isNoLocal: nl, identifier })
-    return granted
+    heard.subscriptions.set(name, { ...filter, qos, isNoLocal: nl, identifier })
+    return qos
   }
 
   function refusalOf(error: unknown, topic: string): number {
@@ -333,8 +378,11 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
           say(session, `subscription ended: ${error.message}`, { topic: filter.slice(0, 200) })
         }
       }
+      const isSame = ({ channel }: Place): boolean => channels.get(channel)?.following.log === kept.positions[channel]?.log
+      inFlight.resume(kept.inFlight.filter(({ place }) => place === undefined || isSame(place)))
       if (isClosed) for (const heard of channels.values()) heard.stop()
       return () => {
+        for (const { id, place } of kept.inFlight) if (place === undefined) link.send({ cmd: 'pubrel', messageId: id })
         for (const begin of begins) begin()
       }
     },
@@ -342,24 +390,34 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
     state(hasEnded) {
       const subscriptions: KeptSubscription[] = []
       const positions: Record<string, KeptPosition> = {}
-      for (const [channel, { following, subscriptions: own, sentBelow }] of channels) {
+      for (const [channel, { following, subscriptions: own, taken }] of channels) {
         for (const [filter, { qos, isNoLocal, identifier }] of own) subscriptions.push({ filter, qos, isNoLocal, identifier })
         const { log, offsets } = following.streamOffset()
-        const sent = hasEnded ? offsets.map((offset, partition) => Math.max(offset, sentBelow[partition] ?? 0)) : undefined
-        positions[channel] = { log, acknowledged: [...offsets], sent }
+        const latest = offsets.map((offset, partition) => Math.max(offset, taken[partition] ?? 0))
+        positions[channel] = { log, acknowledged: [...offsets], taken: latest, isEnd: hasEnded }
       }
-      for (const { heard, partition, offset } of unacknowledged.values()) {
-        const acknowledged = positions[heard.channel]?.acknowledged as number[] | undefined
-        if (acknowledged !== undefined && acknowledged[partition]! > offset) acknowledged[partition] = offset
+      const isPast = ({ channel, partition, offset }: Place): boolean => offset < (positions[channel]?.acknowledged[partition] ?? Infinity)
+      const waiting = inFlight.state(isPast).filter(({ place }) => place === undefined || positions[place.channel] !== undefined)
+      for (const { place } of waiting) {
+        if (place === undefined) continue
+        const acknowledged = positions[place.channel]!.acknowledged as number[]
+        acknowledged[place.partition] = Math.min(acknowledged[place.partition]!, place.offset)
       }
-      return { subscriptions, positions }
+      return { subscriptions, positions, inFlight: waiting }
     },
 
-    acknowledged(messageId) {
-      if (!unacknowledged.delete(messageId)) return false
+    acknowledged(messageId, qos) {
+      if (!inFlight.end(messageId, qos)) return false
       // Not for each: a subscriber that is behind reads the log each time.
-      if (unacknowledged.size <= unacknowledgedMax / 2) wake()
+      if (inFlight.size <= inFlightMax / 2) wake()
       persistence()?.saveSoon()
+      return true
+    },
+
+    received(messageId) {
+      if (!inFlight.received(messageId)) return false
+      unreleased.push(messageId)
+      saveThenSend()
       return true
     },
 

@@ -19,7 +19,6 @@ test('a client of MQTT 5 gets what the server accepts', async () => {
   expect(connack.properties).toEqual({
     sessionExpiryInterval: 0,
     receiveMaximum: 4,
-    maximumQoS: 1,
     retainAvailable: false,
     maximumPacketSize: payloadBytesMax + 16_384,
     assignedClientIdentifier: expect.stringMatching(/^[\w-]{36}$/),
@@ -62,7 +61,6 @@ const refusals: Refusal[] = [
   ['an unknown key that was used too often', { reasonCode: 0x9f, returnCode: 5 }, { password: Buffer.from(limitedKey) }],
   ['a long client id', { reasonCode: 0x85, returnCode: 2 }, { clientId: 'a'.repeat(257) }],
   ['a will with a long topic', { reasonCode: 0x90, returnCode: 5 }, { will: { topic: `${topic}/`.padEnd(2_049, 'a'), payload: pack } }],
-  ['a will of QoS 2', { reasonCode: 0x9b, returnCode: 5 }, { will: { topic, payload: pack, qos: 2 } }],
 ]
 
 for (const version of [4, 5] as const) {

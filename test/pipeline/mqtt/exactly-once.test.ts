@@ -1,12 +1,12 @@
 // Messages with QoS 2: each is stored once, whatever the client sends again, and wherever it connects.
 
-import type { IConnectPacket } from 'mqtt-packet'
+import type { IConnectPacket, IPublishPacket } from 'mqtt-packet'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { LogUnavailableError, type OutgoingMessage } from '../../../pipeline/log.ts'
 import { openEmbeddedSessions } from '../../../pipeline/mqtt/sessions/embedded.ts'
 import { type SessionStore, SessionsUnavailableError } from '../../../pipeline/mqtt/sessions/store.ts'
 import { temporaryFolder } from '../../temporary-folder.ts'
-import { thing } from '../ingest/site.ts'
+import { channel, thing } from '../ingest/site.ts'
 import { silent } from '../kafka/stored-messages.ts'
 import { type FakeTopic, openFakeTopic } from '../live/fake-topic.ts'
 import type { Client, Version } from './client.ts'
@@ -153,7 +153,14 @@ test('after a crash before the append it is stored when it is sent again, and no
   await ping(client)
   expect(stored).toEqual([])
   const answer = received(client)
-  const fire = setInterval(() => site.timers.filter(({ waitMs, isStopped }) => [2_000, 100].includes(waitMs) && !isStopped).at(-1)?.fire(), 10)
+  const fire = setInterval(
+    () =>
+      site.timers
+        .filter(({ waitMs, isStopped }) => [2_000, 100].includes(waitMs) && !isStopped)
+        .at(-1)
+        ?.fire(),
+    10,
+  )
   await answer
   clearInterval(fire)
   expect(stored).toEqual([packOf(1)])
@@ -220,7 +227,10 @@ test('while sessions cannot be saved nothing with QoS 2 is stored', async () => 
       ...sessions,
       async take(...taking) {
         const held = await sessions.take(...taking)
-        return { ...held, save: session => (isFull ? Promise.reject(new SessionsUnavailableError('the disk is full')) : held.save(session)) }
+        return {
+          ...held,
+          save: session => (isFull ? Promise.reject(new SessionsUnavailableError('the disk is full')) : held.save(session)),
+        }
       },
     },
   })
@@ -237,9 +247,10 @@ test('while sessions cannot be saved nothing with QoS 2 is stored', async () => 
 
 test('messages without a PUBREL are bounded', async () => {
   const client = await connect(await open({ inFlightMax: 64 }), 4)
-  for (let id = 1; id <= 1_001; id++) send(client, id, id)
-  const packets = await client.rest()
-  expect(packets.filter(({ cmd }) => cmd === 'pubrec')).toHaveLength(1_000)
+  for (let id = 1; id <= 1_000; id++) send(client, id, id)
+  for (let id = 1; id <= 1_000; id++) await received(client, id)
+  send(client, 1_001, 1_001)
+  expect(await client.rest()).toEqual([])
   expect(stored).toHaveLength(1_000)
   expect(sessions.count(thing)).toBe(1)
 })
@@ -255,4 +266,141 @@ test('a client of MQTT 5 keeps to the Receive Maximum until the PUBREL', async (
   await received(client, 3)
   send(client, 4, 4)
   expect(await client.rest()).toMatchObject([{ cmd: 'disconnect', reasonCode: 0x93 }])
+})
+
+// Subscribers
+
+const base = `channels/${channel}/messages`
+
+async function subscribe(client: Client): Promise<void> {
+  client.send({ cmd: 'subscribe', messageId: 7, subscriptions: [{ topic: `${base}/#`, qos: 2 }] })
+  expect(await client.next()).toMatchObject({ cmd: 'suback', granted: [2] })
+}
+
+/** The next message, as its payload, its packet id, and whether it is a repeat. */
+async function heard(client: Client): Promise<{ text: string; messageId: number; dup: boolean }> {
+  const packet = (await client.next()) as IPublishPacket
+  expect(packet).toMatchObject({ cmd: 'publish', qos: 2 })
+  return { text: packet.payload.toString(), messageId: packet.messageId!, dup: packet.dup }
+}
+
+async function receive(client: Client, messageId: number): Promise<void> {
+  client.send({ cmd: 'pubrec', messageId })
+  expect(await client.next()).toMatchObject({ cmd: 'pubrel', messageId })
+}
+
+const complete = (client: Client, messageId: number): void => client.send({ cmd: 'pubcomp', messageId })
+const write = (text: string, partition = 0): void => topic.appendPayload(partition, channel, text)
+
+for (const version of [4, 5] as const) {
+  test(`version ${version}: a subscriber gets a message once, in the steps of QoS 2`, async () => {
+    const client = await connect(await open(), version)
+    await subscribe(client)
+    for (const text of ['a', 'b']) {
+      write(text)
+      const { messageId, ...message } = await heard(client)
+      expect(message).toEqual({ text, dup: false })
+      await receive(client, messageId)
+      complete(client, messageId)
+    }
+    await ping(client)
+  })
+
+  test.each([
+    ['a clean end', true],
+    ['a crash', false],
+  ])(`version ${version}: after %s each message goes on at its step, under its packet id`, async (_, isClean) => {
+    const site = await open()
+    const client = await connect(site, version)
+    await subscribe(client)
+    for (const text of ['sent', 'received', 'done']) write(text)
+    const [sent, got, done] = [await heard(client), await heard(client), await heard(client)]
+    await receive(client, got.messageId)
+    await receive(client, done.messageId)
+    complete(client, done.messageId)
+    await ping(client)
+    if (isClean) {
+      client.send({ cmd: 'disconnect' })
+      await client.rest()
+    } else site.timers.findLast(({ waitMs, isStopped }) => waitMs === 1_000 && !isStopped)!.fire()
+    const later = await connect(isClean ? site : await open(), version)
+    expect(await later.next()).toMatchObject({ cmd: 'pubrel', messageId: got.messageId })
+    expect(await heard(later)).toEqual({ ...sent, dup: true })
+    write('new')
+    const fresh = await heard(later)
+    expect(fresh).toMatchObject({ text: 'new', dup: false })
+    expect([sent.messageId, got.messageId]).not.toContain(fresh.messageId)
+    complete(later, got.messageId)
+    await ping(later)
+  })
+}
+
+test('after a crash a message whose step was not saved is at the one before', async () => {
+  const client = await connect(await open())
+  await subscribe(client)
+  write('a')
+  const { messageId } = await heard(client)
+  await receive(client, messageId)
+  complete(client, messageId)
+  await ping(client)
+  const later = await connect(await open())
+  expect(await later.next()).toMatchObject({ cmd: 'pubrel', messageId })
+  complete(later, messageId)
+  await ping(later)
+})
+
+test('a PUBREC with an error ends a message, and one of an unknown id changes nothing', async () => {
+  const client = await connect(await open())
+  await subscribe(client)
+  write('a')
+  const { messageId } = await heard(client)
+  client.send({ cmd: 'pubrec', messageId: messageId + 1 })
+  client.send({ cmd: 'pubrec', messageId, reasonCode: 0x97 })
+  await ping(client)
+  client.socket.destroy()
+  const later = await connect(await open())
+  await ping(later)
+})
+
+test('no message is sent with QoS 2 before its packet id is saved', async () => {
+  let isFull = false
+  const site = await open({
+    sessions: {
+      ...sessions,
+      async take(...taking) {
+        const held = await sessions.take(...taking)
+        return {
+          ...held,
+          save: session => (isFull ? Promise.reject(new SessionsUnavailableError('the disk is full')) : held.save(session)),
+        }
+      },
+    },
+  })
+  const client = await connect(site)
+  await subscribe(client)
+  isFull = true
+  write('a')
+  expect(await client.rest()).toMatchObject([{ cmd: 'disconnect', reasonCode: 0x89 }])
+  isFull = false
+  const later = await connect(site)
+  expect(await heard(later)).toMatchObject({ text: 'a', dup: false })
+})
+
+test('a slow subscriber with QoS 2 has its window, and what was never sent is no repeat', async () => {
+  const client = await connect(await open(), 5, { properties: { sessionExpiryInterval: 600, receiveMaximum: 2 } })
+  await subscribe(client)
+  for (const text of ['a', 'b', 'c', 'd']) write(text)
+  const first = await heard(client)
+  await heard(client)
+  await ping(client)
+  await receive(client, first.messageId)
+  await ping(client)
+  complete(client, first.messageId)
+  expect(await heard(client)).toMatchObject({ text: 'c', dup: false })
+  const later = await connect(await open())
+  expect([await heard(later), await heard(later), await heard(later)]).toMatchObject([
+    { text: 'b', dup: true },
+    { text: 'c', dup: true },
+    { text: 'd', dup: false },
+  ])
 })

@@ -126,14 +126,6 @@ for (const version of versions) {
     expect(await client.rest()).toMatchObject(version === 5 ? [{ cmd: 'disconnect', reasonCode: 0x87 }] : [])
     expect(site.log.messages).toEqual([])
   })
-
-  test(`${nameOf(version)}: QoS 2 ends the connection`, async () => {
-    const site = await openSite()
-    const client = await site.connect(version)
-    publish(client, { qos: 2 })
-    expect(await client.rest()).toMatchObject(version === 5 ? [{ cmd: 'disconnect', reasonCode: 0x9b }] : [])
-    expect(site.said).toEqual([expect.stringContaining('QoS 2')])
-  })
 }
 
 test('no line of the log has a key', async () => {

@@ -1,0 +1,79 @@
+// What was sent with QoS 1 or 2 and is not acknowledged. Packet ids stay the same when the session goes on (MQTT 5 §4.4).
+
+import type { KeptDelivery, Place } from '../sessions/store.ts'
+
+export interface InFlight {
+  /** Messages that wait for the client on this connection. */
+  readonly size: number
+  /** Whether a message waited on an earlier connection, and was not sent on this one. */
+  isRepeat(place: Place): boolean
+  /** @returns its packet id: of a repeat the one it had */
+  begin(place: Place, qos: 1 | 2): number
+  /** Takes a PUBREC: the client has the message. @returns false if none waits for it */
+  received(id: number): boolean
+  /** Takes a PUBACK, or a PUBCOMP. @returns false if nothing waits for it */
+  end(id: number, qos: 1 | 2): boolean
+  /** Everything that waits, also on a later connection. @param isPast messages that were left out since, and will not be sent */
+  state(isPast: (place: Place) => boolean): KeptDelivery[]
+  /** Goes on with what waited on an earlier connection. */
+  resume(kept: readonly KeptDelivery[]): void
+}
+
+const idMax = 65_535
+
+export function openInFlight(): InFlight {
+  const waiting = new Map<number, KeptDelivery>()
+  /** Not sent on this connection, by place. */
+  const repeats = new Map<string, KeptDelivery>()
+  const repeatIds = new Set<number>()
+  let lastId = 0
+
+  function nextId(): number {
+    do lastId = lastId === idMax ? 1 : lastId + 1
+    while (waiting.has(lastId) || repeatIds.has(lastId))
+    return lastId
+  }
+
+  function forget(name: string, id: number): void {
+    repeats.delete(name)
+    repeatIds.delete(id)
+  }
+
+  return {
+    get size() {
+      return waiting.size
+    },
+    isRepeat: place => repeats.has(nameOf(place)),
+    begin(place, qos) {
+      const name = nameOf(place)
+      const id = repeats.get(name)?.id ?? nextId()
+      forget(name, id)
+      waiting.set(id, { id, qos, place })
+      return id
+    },
+    received(id) {
+      if (waiting.get(id)?.qos !== 2) return false
+      waiting.set(id, { id, qos: 2 })
+      return true
+    },
+    end: (id, qos) => waiting.get(id)?.qos === qos && waiting.delete(id),
+    state(isPast) {
+      for (const [name, { id, place }] of repeats) if (isPast(place!)) forget(name, id)
+      return [...waiting.values(), ...repeats.values()]
+    },
+    resume(kept) {
+      for (const delivery of kept) {
+        const { id, place } = delivery
+        if (place === undefined) waiting.set(id, delivery)
+        else {
+          repeats.set(nameOf(place), delivery)
+          repeatIds.add(id)
+        }
+      }
+    },
+  }
+}
+
+function nameOf({ channel, partition, offset }: Place): string {
+  return `${channel} ${partition} ${offset}`
+}
