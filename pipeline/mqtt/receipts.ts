@@ -152,7 +152,7 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
       return isKnown
     },
     resume({ messages, origins: from }) {
-      for (const [channel, place] of Object.entries(from)) origins.set(channel, place)
+      for (const [channel, origin] of Object.entries(from)) origins.set(channel, origin)
       for (const kept of messages) {
         const stored = kept.isStored ? Promise.resolve(true) : find(kept, from[kept.channel])
         receipts.set(kept.id, { ...kept, stored })

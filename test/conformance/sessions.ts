@@ -34,7 +34,7 @@ export function keptSession(at: number, fields: Partial<KeptSession> = {}): Kept
       two: { log: 'abc', acknowledged: [0, at], taken: [0, at + 1], isEnd: false },
     },
     inFlight: [
-      { id: 1, qos: 1, place: { channel: 'two', partition: 1, offset: at } },
+      { id: 1, qos: 1, at: { channel: 'two', partition: 1, offset: at } },
       { id: 65_535, qos: 2 },
     ],
     receipts: {

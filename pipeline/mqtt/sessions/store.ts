@@ -35,7 +35,7 @@ export interface KeptPosition {
 }
 
 /** Where a message is in the log. */
-export interface Place {
+export interface LogOffset {
   readonly channel: string
   readonly partition: number
   readonly offset: number
@@ -47,7 +47,7 @@ export interface KeptDelivery {
   readonly id: number
   readonly qos: 1 | 2
   /** undefined: of QoS 2, and the client has it. */
-  readonly place?: Place
+  readonly at?: LogOffset
 }
 
 /** A message with QoS 2 of the client, until its PUBREL. */
@@ -101,7 +101,7 @@ export interface HeldSession {
    * @throws SessionsUnavailableError
    */
   save(session: KeptSession): Promise<void>
-  /** Whether nobody had taken the session before what was saved last. @throws SessionsUnavailableError */
+  /** Whether no other had taken the session before what was saved last. @throws SessionsUnavailableError */
   isHeld(): Promise<boolean>
   /** Ends the session. @throws SessionsUnavailableError */
   remove(): Promise<void>

@@ -1,20 +1,20 @@
 // What was sent with QoS 1 or 2 and is not acknowledged. Packet ids stay the same when the session goes on (MQTT 5 §4.4).
 
-import type { KeptDelivery, Place } from '../sessions/store.ts'
+import type { KeptDelivery, LogOffset } from '../sessions/store.ts'
 
 export interface InFlight {
   /** Messages that wait for the client on this connection. */
   readonly size: number
   /** Whether a message waited on an earlier connection, and was not sent on this one. */
-  isRepeat(place: Place): boolean
+  isRepeat(at: LogOffset): boolean
   /** @returns its packet id: of a repeat the one it had */
-  begin(place: Place, qos: 1 | 2): number
+  begin(at: LogOffset, qos: 1 | 2): number
   /** Takes a PUBREC: the client has the message. @returns false if none waits for it */
   received(id: number): boolean
   /** Takes a PUBACK, or a PUBCOMP. @returns false if nothing waits for it */
   end(id: number, qos: 1 | 2): boolean
   /** Everything that waits, also on a later connection. @param isPast messages that were left out since, and will not be sent */
-  state(isPast: (place: Place) => boolean): KeptDelivery[]
+  state(isPast: (at: LogOffset) => boolean): KeptDelivery[]
   /** Goes on with what waited on an earlier connection. */
   resume(kept: readonly KeptDelivery[]): void
 }
@@ -23,7 +23,7 @@ const idMax = 65_535
 
 export function openInFlight(): InFlight {
   const waiting = new Map<number, KeptDelivery>()
-  /** Not sent on this connection, by place. */
+  /** Not sent on this connection, by log offset. */
   const repeats = new Map<string, KeptDelivery>()
   const repeatIds = new Set<number>()
   let lastId = 0
@@ -43,12 +43,12 @@ export function openInFlight(): InFlight {
     get size() {
       return waiting.size
     },
-    isRepeat: place => repeats.has(nameOf(place)),
-    begin(place, qos) {
-      const name = nameOf(place)
+    isRepeat: at => repeats.has(nameOf(at)),
+    begin(at, qos) {
+      const name = nameOf(at)
       const id = repeats.get(name)?.id ?? nextId()
       forget(name, id)
-      waiting.set(id, { id, qos, place })
+      waiting.set(id, { id, qos, at })
       return id
     },
     received(id) {
@@ -58,15 +58,15 @@ export function openInFlight(): InFlight {
     },
     end: (id, qos) => waiting.get(id)?.qos === qos && waiting.delete(id),
     state(isPast) {
-      for (const [name, { id, place }] of repeats) if (isPast(place!)) forget(name, id)
+      for (const [name, { id, at }] of repeats) if (isPast(at!)) forget(name, id)
       return [...waiting.values(), ...repeats.values()]
     },
     resume(kept) {
       for (const delivery of kept) {
-        const { id, place } = delivery
-        if (place === undefined) waiting.set(id, delivery)
+        const { id, at } = delivery
+        if (at === undefined) waiting.set(id, delivery)
         else {
-          repeats.set(nameOf(place), delivery)
+          repeats.set(nameOf(at), delivery)
           repeatIds.add(id)
         }
       }
@@ -74,6 +74,6 @@ export function openInFlight(): InFlight {
   }
 }
 
-function nameOf({ channel, partition, offset }: Place): string {
+function nameOf({ channel, partition, offset }: LogOffset): string {
   return `${channel} ${partition} ${offset}`
 }

@@ -16,12 +16,13 @@ import {
   type KeptPosition,
   type KeptSession,
   type KeptSubscription,
-  type Place,
+  type LogOffset,
   type Qos,
   SessionsUnavailableError,
 } from '../sessions/store.ts'
 import { FilterError, matches, parseFilter, type TopicFilter, withoutQuery } from './filter.ts'
 import { openInFlight } from './in-flight.ts'
+import { openSavedFirst } from './saved-first.ts'
 
 export interface Subscriptions {
   /**
@@ -88,8 +89,6 @@ interface Delivery {
   readonly identifiers: readonly number[]
 }
 
-/** Of messages with QoS 2 that wait until their ids are saved. */
-const waitingBytesMax = 65_536
 /** In the first byte of a PUBLISH (MQTT 5 §3.3.1.1). */
 const dupFlag = 0x08
 
@@ -104,16 +103,20 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
   const channels = new Map<string, Heard>()
   const inFlight = openInFlight()
   const inFlightMax = Math.min(options.inFlightMax, session.receiveMax)
-  /** Messages with QoS 2, and ids of those that the client has, until the session is saved. */
-  let unsaved: { readonly head: Buffer; readonly payload: Uint8Array }[] = []
-  let unsavedBytes = 0
-  let unreleased: number[] = []
-  let saving: Promise<void> | undefined
+  const savedFirst = openSavedFirst({
+    link,
+    save: async () => persistence()?.saveHeld(),
+    onSent: wake,
+    onFailed(error) {
+      if (!(error instanceof SessionsUnavailableError)) logger.error({ err: error }, 'cannot save a session of MQTT')
+      end(reasons.serverBusy, (error as Error).message)
+    },
+  })
   let isClosed = false
   let waiting: PromiseWithResolvers<void> | undefined
 
   function hasSpace(qos: Qos): boolean {
-    return link.hasSpace() && unsavedBytes < waitingBytesMax && (qos === 0 || inFlight.size < inFlightMax)
+    return link.hasSpace() && savedFirst.hasSpace && (qos === 0 || inFlight.size < inFlightMax)
   }
 
   function wake(): void {
@@ -121,31 +124,6 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
     waiting = undefined
   }
   link.onSpace(wake)
-
-  /** Sends what waits for it when the session is saved. */
-  async function saveFirst(): Promise<void> {
-    while (unsaved.length + unreleased.length > 0) {
-      const [messages, ids] = [unsaved, unreleased]
-      unsaved = []
-      unreleased = []
-      await persistence()?.saveHeld()
-      for (const { head, payload } of messages) link.deliver(head, payload)
-      for (const messageId of ids) link.send({ cmd: 'pubrel', messageId })
-      unsavedBytes = 0
-      wake()
-    }
-  }
-
-  function saveThenSend(): void {
-    saving ??= saveFirst()
-      .catch((error: unknown) => {
-        if (!(error instanceof SessionsUnavailableError)) logger.error({ err: error }, 'cannot save a session of MQTT')
-        end(reasons.serverBusy, (error as Error).message)
-      })
-      .finally(() => {
-        saving = undefined
-      })
-  }
 
   function deliveryOf({ raw }: LiveMessage, messageParts: readonly string[], { subscriptions }: Heard): Delivery | undefined {
     let qos: Qos | undefined
@@ -165,22 +143,19 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
     if (delivery === undefined) return true
     const { qos, identifiers } = delivery
     const { partition, offset } = message
-    const place = { channel: heard.channel, partition, offset }
-    const isRepeat = inFlight.isRepeat(place)
+    const at = { channel: heard.channel, partition, offset }
+    const isRepeat = inFlight.isRepeat(at)
     if (!isRepeat && offset < (heard.taken[partition] ?? 0)) return true
     if (!hasSpace(qos)) return false
     heard.taken[partition] = Math.max(heard.taken[partition] ?? 0, offset + 1)
     const size = outgoing.head(version, qos, 1, identifiers).length + outgoing.payload.length
     // Such a message counts as delivered (MQTT 5 §3.1.2.11.4).
     if (size > session.packetBytesMax) return true
-    const head = outgoing.head(version, qos, qos === 0 ? 0 : inFlight.begin(place, qos), identifiers)
+    const head = outgoing.head(version, qos, qos === 0 ? 0 : inFlight.begin(at, qos), identifiers)
     if (isRepeat || (qos === 1 && offset < (heard.sentBelow[partition] ?? 0))) head[0]! |= dupFlag
     deliveries.delivered()
-    if (qos === 2) {
-      unsaved.push({ head, payload: outgoing.payload })
-      unsavedBytes += size
-      saveThenSend()
-    } else {
+    if (qos === 2) savedFirst.deliver(head, outgoing.payload)
+    else {
       link.deliver(head, outgoing.payload)
       persistence()?.saveSoon()
     }
@@ -378,11 +353,11 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
           say(session, `subscription ended: ${error.message}`, { topic: filter.slice(0, 200) })
         }
       }
-      const isSame = ({ channel }: Place): boolean => channels.get(channel)?.following.log === kept.positions[channel]?.log
-      inFlight.resume(kept.inFlight.filter(({ place }) => place === undefined || isSame(place)))
+      const isSame = ({ channel }: LogOffset): boolean => channels.get(channel)?.following.log === kept.positions[channel]?.log
+      inFlight.resume(kept.inFlight.filter(({ at }) => at === undefined || isSame(at)))
       if (isClosed) for (const heard of channels.values()) heard.stop()
       return () => {
-        for (const { id, place } of kept.inFlight) if (place === undefined) link.send({ cmd: 'pubrel', messageId: id })
+        for (const { id, at } of kept.inFlight) if (at === undefined) link.send({ cmd: 'pubrel', messageId: id })
         for (const begin of begins) begin()
       }
     },
@@ -396,12 +371,13 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
         const latest = offsets.map((offset, partition) => Math.max(offset, taken[partition] ?? 0))
         positions[channel] = { log, acknowledged: [...offsets], taken: latest, isEnd: hasEnded }
       }
-      const isPast = ({ channel, partition, offset }: Place): boolean => offset < (positions[channel]?.acknowledged[partition] ?? Infinity)
-      const waiting = inFlight.state(isPast).filter(({ place }) => place === undefined || positions[place.channel] !== undefined)
-      for (const { place } of waiting) {
-        if (place === undefined) continue
-        const acknowledged = positions[place.channel]!.acknowledged as number[]
-        acknowledged[place.partition] = Math.min(acknowledged[place.partition]!, place.offset)
+      const isPast = ({ channel, partition, offset }: LogOffset): boolean =>
+        offset < (positions[channel]?.acknowledged[partition] ?? Infinity)
+      const waiting = inFlight.state(isPast).filter(({ at }) => at === undefined || positions[at.channel] !== undefined)
+      for (const { at } of waiting) {
+        if (at === undefined) continue
+        const acknowledged = positions[at.channel]!.acknowledged as number[]
+        acknowledged[at.partition] = Math.min(acknowledged[at.partition]!, at.offset)
       }
       return { subscriptions, positions, inFlight: waiting }
     },
@@ -416,8 +392,7 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
 
     received(messageId) {
       if (!inFlight.received(messageId)) return false
-      unreleased.push(messageId)
-      saveThenSend()
+      savedFirst.release(messageId)
       return true
     },
 

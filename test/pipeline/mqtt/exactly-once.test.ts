@@ -1,4 +1,6 @@
-// Messages with QoS 2: each is stored once, whatever the client sends again, and wherever it connects.
+// Messages with QoS 2: each is stored once, and delivered once, whatever is sent again, and wherever the client connects.
+//
+// Longer than most files: both ways go through the same steps on the same site.
 
 import type { IConnectPacket, IPublishPacket } from 'mqtt-packet'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
