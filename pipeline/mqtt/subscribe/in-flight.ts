@@ -43,11 +43,11 @@ export function openInFlight(): InFlight {
     get size() {
       return waiting.size
     },
-    isRepeat: at => repeats.has(nameOf(at)),
+    isRepeat: at => repeats.size > 0 && repeats.has(nameOf(at)),
     begin(at, qos) {
-      const name = nameOf(at)
-      const id = repeats.get(name)?.id ?? nextId()
-      forget(name, id)
+      const repeat = repeats.size > 0 ? repeats.get(nameOf(at)) : undefined
+      const id = repeat?.id ?? nextId()
+      if (repeat !== undefined) forget(nameOf(at), id)
       waiting.set(id, { id, qos, at })
       return id
     },

@@ -3,7 +3,7 @@
 
 import type { ISubscribePacket, IUnsubscribePacket } from 'mqtt-packet'
 import { type AccessRequest, AccessUnavailableError } from '../../../control-plane/client.ts'
-import { type Follower, type Following, type LiveMessage, type LiveMessages, LiveUnavailableError } from '../../live/messages.ts'
+import { type LiveMessages, LiveUnavailableError } from '../../live/messages.ts'
 import type { Followed, StreamReader } from '../../live/rights.ts'
 import type { RateLimit } from '../bounds/rate-limit.ts'
 import type { MqttParts } from '../dependencies.ts'
@@ -12,19 +12,11 @@ import type { Link } from '../link.ts'
 import { checkFilters } from '../packets.ts'
 import { PacketError, reasons } from '../reasons.ts'
 import type { Persistence } from '../sessions/session.ts'
-import {
-  type KeptPosition,
-  type KeptSession,
-  type KeptSubscription,
-  type LogOffset,
-  type Qos,
-  SessionsUnavailableError,
-} from '../sessions/store.ts'
-import { FilterError, matches, parseFilter, type TopicFilter, withoutQuery } from './filter.ts'
-import { openInFlight } from './in-flight.ts'
-import { openSavedFirst } from './saved-first.ts'
+import type { KeptPosition, KeptSession, KeptSubscription, LogOffset } from '../sessions/store.ts'
+import { type Delivering, type Heard, openDelivering } from './delivering.ts'
+import { FilterError, parseFilter, withoutQuery } from './filter.ts'
 
-export interface Subscriptions {
+export interface Subscriptions extends Pick<Delivering, 'acknowledged' | 'received'> {
   /**
    * Answers each filter in a SUBACK; messages begin after it.
    *
@@ -42,10 +34,6 @@ export interface Subscriptions {
   resume(kept: KeptSession): Promise<() => void>
   /** For the next connection. @param hasEnded after `close` */
   state(hasEnded: boolean): Pick<KeptSession, 'subscriptions' | 'positions' | 'inFlight'>
-  /** Takes a PUBACK or PUBCOMP. @returns false if nothing waits for it */
-  acknowledged(messageId: number, qos: 1 | 2): boolean
-  /** Takes a PUBREC (MQTT 5 §4.3.3), which a PUBREL answers when it is saved that the client has the message. @returns false if no message waits for it */
-  received(messageId: number): boolean
   /** Nothing is sent afterwards. */
   close(): void
 }
@@ -63,142 +51,18 @@ interface SubscriptionsParts {
   readonly persistence: () => Persistence | undefined
 }
 
-interface Subscription extends TopicFilter {
-  readonly qos: Qos
-  /** Leaves out what the thing itself published. */
-  readonly isNoLocal: boolean
-  readonly identifier: number | undefined
-}
-
-/** A channel that is followed. */
-interface Heard {
-  readonly channel: string
-  readonly following: Following
-  /** By filter as it was sent, without what follows a question mark. */
-  readonly subscriptions: Map<string, Subscription>
-  /** By partition: what is below was sent by this connection or an earlier one, unless it is in flight. */
-  readonly taken: number[]
-  /** By partition: what is below may have been sent by an earlier connection. */
-  readonly sentBelow: readonly number[]
-  stop(): void
-}
-
-/** How a message is sent to this client. */
-interface Delivery {
-  readonly qos: Qos
-  readonly identifiers: readonly number[]
-}
-
-/** In the first byte of a PUBLISH (MQTT 5 §3.3.1.1). */
-const dupFlag = 0x08
-
 const endings = {
   access_ended: [reasons.notAuthorized, 'the thing may no longer read a channel that it has subscribed to'],
   unavailable: [reasons.serverBusy, 'the rights of a subscription cannot be checked now: connect again'],
 } as const
 
 export function openSubscriptions({ session, link, parts, controls, refusals, end, persistence }: SubscriptionsParts): Subscriptions {
-  const { access, live, rights, outgoingOf, deliveries, options, say, logger } = parts
+  const { access, live, rights, options, say } = parts
   const { version } = session
   const channels = new Map<string, Heard>()
-  const inFlight = openInFlight()
-  const inFlightMax = Math.min(options.inFlightMax, session.receiveMax)
-  const savedFirst = openSavedFirst({
-    link,
-    save: async () => persistence()?.saveHeld(),
-    onSent: wake,
-    onFailed(error) {
-      if (!(error instanceof SessionsUnavailableError)) logger.error({ err: error }, 'cannot save a session of MQTT')
-      end(reasons.serverBusy, (error as Error).message)
-    },
-  })
+  const delivering = openDelivering({ session, link, parts, end, persistence })
+  const { inFlight } = delivering
   let isClosed = false
-  let waiting: PromiseWithResolvers<void> | undefined
-
-  function hasSpace(qos: Qos): boolean {
-    return link.hasSpace() && savedFirst.hasSpace && (qos === 0 || inFlight.size < inFlightMax)
-  }
-
-  function wake(): void {
-    waiting?.resolve()
-    waiting = undefined
-  }
-  link.onSpace(wake)
-
-  function deliveryOf({ raw }: LiveMessage, messageParts: readonly string[], { subscriptions }: Heard): Delivery | undefined {
-    let qos: Qos | undefined
-    const identifiers: number[] = []
-    for (const { levels, qos: own, isNoLocal, identifier } of subscriptions.values()) {
-      if ((isNoLocal && raw.publisher === session.thing) || !matches(levels, messageParts)) continue
-      if (qos === undefined || own > qos) qos = own
-      if (identifier !== undefined) identifiers.push(identifier)
-    }
-    return qos === undefined ? undefined : { qos, identifiers }
-  }
-
-  /** @returns false if there is no space */
-  function send(message: LiveMessage, heard: Heard): boolean {
-    const outgoing = outgoingOf(message)
-    const delivery = message.raw.fault === undefined && outgoing.isSendable ? deliveryOf(message, outgoing.parts, heard) : undefined
-    if (delivery === undefined) return true
-    const { qos, identifiers } = delivery
-    const { partition, offset } = message
-    const at = { channel: heard.channel, partition, offset }
-    const isRepeat = inFlight.isRepeat(at)
-    if (!isRepeat && offset < (heard.taken[partition] ?? 0)) return true
-    if (!hasSpace(qos)) return false
-    heard.taken[partition] = Math.max(heard.taken[partition] ?? 0, offset + 1)
-    const size = outgoing.head(version, qos, 1, identifiers).length + outgoing.payload.length
-    // Such a message counts as delivered (MQTT 5 §3.1.2.11.4).
-    if (size > session.packetBytesMax) return true
-    const head = outgoing.head(version, qos, qos === 0 ? 0 : inFlight.begin(at, qos), identifiers)
-    if (isRepeat || (qos === 1 && offset < (heard.sentBelow[partition] ?? 0))) head[0]! |= dupFlag
-    deliveries.delivered()
-    if (qos === 2) savedFirst.deliver(head, outgoing.payload)
-    else {
-      link.deliver(head, outgoing.payload)
-      persistence()?.saveSoon()
-    }
-    return true
-  }
-
-  function tellLost(channel: string): void {
-    say(session, 'messages were deleted from the log before they could be delivered', { channel })
-    deliveries.lost()
-  }
-
-  function followerOf(heard: Heard, channel: string): Follower {
-    return {
-      partsOf: () => 1,
-      take(message, first, last) {
-        try {
-          return send(message, heard) ? last : first
-        } catch (error) {
-          // Whatever a message has must not end what others hear.
-          logger.error(
-            { err: error, channel, partition: message.partition, offset: message.offset },
-            'cannot send a message to a subscriber',
-          )
-          end(reasons.unspecified, 'a message cannot be sent')
-          return last
-        }
-      },
-      space() {
-        // Space for the highest QoS is space for each message, so `take` does not refuse what this lets through.
-        if (hasSpace([...heard.subscriptions.values()].some(({ qos }) => qos > 0) ? 1 : 0)) return undefined
-        waiting ??= Promise.withResolvers<void>()
-        return waiting.promise
-      },
-      lost() {
-        tellLost(channel)
-        // What the log lost at its end has offsets that are given again.
-        for (const [partition, offset] of heard.following.streamOffset().offsets.entries()) {
-          heard.taken[partition] = Math.min(heard.taken[partition] ?? 0, offset)
-        }
-      },
-      end: () => end(reasons.serverBusy, 'the log cannot be followed now: connect again'),
-    }
-  }
 
   /** Whether the thing may hear the channel. @throws FilterError */
   async function admit(request: AccessRequest): Promise<StreamReader> {
@@ -214,7 +78,7 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
     const { credential, address } = session
     const reader = await admit({ credential, channel, action: 'read', address })
     const following = await log.follow(channel, kept && { log: kept.log, offsets: kept.acknowledged, partition: 0, rows: 0 })
-    if (following.lost) tellLost(channel)
+    if (following.lost) delivering.lost(channel)
     const isSame = kept?.log === following.log
     const ends = isSame ? await endsOf(log, channel) : []
     let isOver = false
@@ -236,7 +100,7 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
         isOver = true
         following.stop()
         rights.forget(followed)
-        wake()
+        delivering.wake()
         if (channels.get(channel) === heard) channels.delete(channel)
       },
     }
@@ -244,7 +108,7 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
     // The access may have ended since it was checked.
     await rights.watch(followed, reader)
     begins.push(() => {
-      if (!isOver) following.start(followerOf(heard, channel))
+      if (!isOver) following.start(delivering.followerOf(heard))
     })
     return heard
   }
@@ -319,7 +183,7 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
         }
       }
       if (granted.some(code => code >= reasons.unspecified)) refusals.spend()
-      wake()
+      delivering.wake()
       await persistence()?.save()
       link.send({ cmd: 'suback', messageId, granted })
       for (const begin of begins) begin()
@@ -335,7 +199,7 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
         }
         return reasons.noSubscriptionExisted
       })
-      wake()
+      delivering.wake()
       await persistence()?.save()
       link.send({ cmd: 'unsuback', messageId, granted })
     },
@@ -382,24 +246,12 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       return { subscriptions, positions, inFlight: waiting }
     },
 
-    acknowledged(messageId, qos) {
-      if (!inFlight.end(messageId, qos)) return false
-      // Not for each: a subscriber that is behind reads the log each time.
-      if (inFlight.size <= inFlightMax / 2) wake()
-      persistence()?.saveSoon()
-      return true
-    },
-
-    received(messageId) {
-      if (!inFlight.received(messageId)) return false
-      savedFirst.release(messageId)
-      return true
-    },
-
+    acknowledged: (messageId, qos) => delivering.acknowledged(messageId, qos),
+    received: messageId => delivering.received(messageId),
     close() {
       isClosed = true
       for (const heard of channels.values()) heard.stop()
-      wake()
+      delivering.wake()
     },
   }
 }

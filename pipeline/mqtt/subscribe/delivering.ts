@@ -1,0 +1,189 @@
+// The messages that a client gets: which of its subscriptions they match, with which QoS and packet id, and when there is space for them.
+
+import { type Follower, type Following, type LiveMessage } from '../../live/messages.ts'
+import type { MqttParts } from '../dependencies.ts'
+import type { Session } from '../handshake.ts'
+import type { Link } from '../link.ts'
+import { reasons } from '../reasons.ts'
+import type { Persistence } from '../sessions/session.ts'
+import { type Qos, SessionsUnavailableError } from '../sessions/store.ts'
+import { matches, type TopicFilter } from './filter.ts'
+import { type InFlight, openInFlight } from './in-flight.ts'
+import { openSavedFirst } from './saved-first.ts'
+
+export interface Delivering {
+  readonly inFlight: InFlight
+  followerOf(heard: Heard): Follower
+  /** Counts messages that the log no longer has. */
+  lost(channel: string): void
+  /** Takes a PUBACK or PUBCOMP. @returns false if nothing waits for it */
+  acknowledged(messageId: number, qos: 1 | 2): boolean
+  /** Takes a PUBREC (MQTT 5 §4.3.3), which a PUBREL answers when it is saved that the client has the message. @returns false if no message waits for it */
+  received(messageId: number): boolean
+  /** Messages that waited for space may be sent. */
+  wake(): void
+}
+
+interface DeliveringParts {
+  readonly session: Session
+  readonly link: Link
+  readonly parts: MqttParts
+  /** Ends the connection. */
+  readonly end: (reasonCode: number, sentence: string) => void
+  /** Of a session that outlives the connection. */
+  readonly persistence: () => Persistence | undefined
+}
+
+export interface Subscription extends TopicFilter {
+  readonly qos: Qos
+  /** Leaves out what the thing itself published. */
+  readonly isNoLocal: boolean
+  readonly identifier: number | undefined
+}
+
+/** A channel that is followed. */
+export interface Heard {
+  readonly channel: string
+  readonly following: Following
+  /** By filter as it was sent, without what follows a question mark. */
+  readonly subscriptions: Map<string, Subscription>
+  /** By partition: what is below was sent by this connection or an earlier one, unless it is in flight. */
+  readonly taken: number[]
+  /** By partition: what is below may have been sent by an earlier connection. */
+  readonly sentBelow: readonly number[]
+  stop(): void
+}
+
+/** How a message is sent to this client. */
+interface Delivery {
+  readonly qos: Qos
+  readonly identifiers: readonly number[]
+}
+
+/** In the first byte of a PUBLISH (MQTT 5 §3.3.1.1). */
+const dupFlag = 0x08
+
+export function openDelivering({ session, link, parts, end, persistence }: DeliveringParts): Delivering {
+  const { outgoingOf, deliveries, options, say, logger } = parts
+  const { version } = session
+  const inFlight = openInFlight()
+  const inFlightMax = Math.min(options.inFlightMax, session.receiveMax)
+  const savedFirst = openSavedFirst({
+    link,
+    save: async () => persistence()?.saveHeld(),
+    onSent: wake,
+    onFailed(error) {
+      if (!(error instanceof SessionsUnavailableError)) logger.error({ err: error }, 'cannot save a session of MQTT')
+      end(reasons.serverBusy, (error as Error).message)
+    },
+  })
+  let waiting: PromiseWithResolvers<void> | undefined
+
+  function hasSpace(qos: Qos): boolean {
+    return link.hasSpace() && savedFirst.hasSpace && (qos === 0 || inFlight.size < inFlightMax)
+  }
+
+  function wake(): void {
+    waiting?.resolve()
+    waiting = undefined
+  }
+  link.onSpace(wake)
+
+  function deliveryOf({ raw }: LiveMessage, messageParts: readonly string[], { subscriptions }: Heard): Delivery | undefined {
+    let qos: Qos | undefined
+    const identifiers: number[] = []
+    for (const { levels, qos: own, isNoLocal, identifier } of subscriptions.values()) {
+      if ((isNoLocal && raw.publisher === session.thing) || !matches(levels, messageParts)) continue
+      if (qos === undefined || own > qos) qos = own
+      if (identifier !== undefined) identifiers.push(identifier)
+    }
+    return qos === undefined ? undefined : { qos, identifiers }
+  }
+
+  /** @returns false if there is no space */
+  function send(message: LiveMessage, heard: Heard): boolean {
+    const outgoing = outgoingOf(message)
+    const delivery = message.raw.fault === undefined && outgoing.isSendable ? deliveryOf(message, outgoing.parts, heard) : undefined
+    if (delivery === undefined) return true
+    const { qos, identifiers } = delivery
+    const { partition, offset } = message
+    const at = { channel: heard.channel, partition, offset }
+    const isRepeat = inFlight.isRepeat(at)
+    if (!isRepeat && offset < (heard.taken[partition] ?? 0)) return true
+    if (!hasSpace(qos)) return false
+    heard.taken[partition] = Math.max(heard.taken[partition] ?? 0, offset + 1)
+    const messageId = qos === 0 ? 0 : inFlight.begin(at, qos)
+    const head = outgoing.head(version, qos, messageId, identifiers)
+    // Such a message counts as delivered (MQTT 5 §3.1.2.11.4).
+    if (head.length + outgoing.payload.length > session.packetBytesMax) {
+      if (qos !== 0) inFlight.end(messageId, qos)
+      return true
+    }
+    if (isRepeat || (qos === 1 && offset < (heard.sentBelow[partition] ?? 0))) head[0]! |= dupFlag
+    deliveries.delivered()
+    if (qos === 2) savedFirst.deliver(head, outgoing.payload)
+    else {
+      link.deliver(head, outgoing.payload)
+      persistence()?.saveSoon()
+    }
+    return true
+  }
+
+  function tellLost(channel: string): void {
+    say(session, 'messages were deleted from the log before they could be delivered', { channel })
+    deliveries.lost()
+  }
+
+  function followerOf(heard: Heard): Follower {
+    const { channel } = heard
+    return {
+      partsOf: () => 1,
+      take(message, first, last) {
+        try {
+          return send(message, heard) ? last : first
+        } catch (error) {
+          // Whatever a message has must not end what others hear.
+          logger.error(
+            { err: error, channel, partition: message.partition, offset: message.offset },
+            'cannot send a message to a subscriber',
+          )
+          end(reasons.unspecified, 'a message cannot be sent')
+          return last
+        }
+      },
+      space() {
+        // Space for the highest QoS is space for each message, so `take` does not refuse what this lets through.
+        if (hasSpace([...heard.subscriptions.values()].some(({ qos }) => qos > 0) ? 1 : 0)) return undefined
+        waiting ??= Promise.withResolvers<void>()
+        return waiting.promise
+      },
+      lost() {
+        tellLost(channel)
+        // What the log lost at its end has offsets that are given again.
+        for (const [partition, offset] of heard.following.streamOffset().offsets.entries()) {
+          heard.taken[partition] = Math.min(heard.taken[partition] ?? 0, offset)
+        }
+      },
+      end: () => end(reasons.serverBusy, 'the log cannot be followed now: connect again'),
+    }
+  }
+
+  return {
+    inFlight,
+    followerOf,
+    lost: tellLost,
+    acknowledged(messageId, qos) {
+      if (!inFlight.end(messageId, qos)) return false
+      // Not for each: a subscriber that is behind reads the log each time.
+      if (inFlight.size <= inFlightMax / 2) wake()
+      persistence()?.saveSoon()
+      return true
+    },
+    received(messageId) {
+      if (!inFlight.received(messageId)) return false
+      savedFirst.release(messageId)
+      return true
+    },
+    wake,
+  }
+}
