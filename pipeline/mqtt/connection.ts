@@ -7,6 +7,7 @@ import { openRateLimit } from './bounds/rate-limit.ts'
 import type { MqttParts } from './dependencies.ts'
 import { authenticate, connackOf, type Refusal, refusedConnack, type Session, whyRefused } from './handshake.ts'
 import type { Link } from './link.ts'
+import { acknowledgements } from './packets.ts'
 import { openPublishing } from './publishing.ts'
 import { PacketError, reasons, returnCodes } from './reasons.ts'
 import { openReceipts } from './receipts.ts'
@@ -45,8 +46,6 @@ const keepAliveFactor = 1.5
 /** Packets other than messages, and refused messages, which ask the control plane: how many a second, and at once. */
 const otherPackets = [100, 200] as const
 const refusedMessages = [2, 20] as const
-/** Of QoS 1 and 2. */
-const acknowledgements = new Set(['puback', 'pubrec', 'pubrel', 'pubcomp'])
 /** Node.js has no longer timers. */
 const timerMsMax = 2 ** 31 - 1
 

@@ -7,6 +7,9 @@ import { checkWellFormed, kinds, packetHeadBytesMax } from './well-formed.ts'
 
 export type Version = 4 | 5
 
+/** Of QoS 1 and 2. */
+export const acknowledgements: ReadonlySet<string> = new Set(['puback', 'pubrec', 'pubrel', 'pubcomp'])
+
 /** One byte for the kind and at most four for the length (MQTT 5 §2.1). */
 const headBytesMax = 5
 /** Segments that are kept as they arrived. */
@@ -152,6 +155,8 @@ export function checkId(messageId: number, kind: string): void {
   if (messageId < 1) throw new PacketError(reasons.protocolError, `a ${kind} has no packet id`)
 }
 
+/** Acknowledgements without a reason are the same in both versions (MQTT 5 §3.4.2.1), and some clients of MQTT 5 read only that form. */
 export function encode(packet: Packet, version: Version): Buffer {
-  return generate(packet, { protocolVersion: version })
+  const { cmd, reasonCode = 0 } = packet as { readonly cmd: string; readonly reasonCode?: number }
+  return generate(packet, { protocolVersion: acknowledgements.has(cmd) && reasonCode === 0 ? 4 : version })
 }

@@ -129,3 +129,13 @@ test('a packet without a message is bounded, and so are the properties of a PUBL
   const userProperties = Object.fromEntries(Array.from({ length: 2_000 }, (_, at) => [`${at}`, 'a']))
   expect(() => decode(encode({ ...publish, properties: { userProperties } }, 5), 5)).toThrow(/properties of a packet have \d+ bytes/)
 })
+
+test.each([
+  ['puback', '40020001'],
+  ['pubrec', '50020001'],
+  ['pubrel', '62020001'],
+  ['pubcomp', '70020001'],
+] as const)('a %s without a reason has the short form, which some clients of MQTT 5 need', (cmd, bytes) => {
+  for (const version of [4, 5] as const) expect(encode({ cmd, messageId: 1, reasonCode: 0 }, version).toString('hex')).toBe(bytes)
+  expect(encode({ cmd, messageId: 1, reasonCode: 0x92 }, 5)).toHaveLength(6)
+})
