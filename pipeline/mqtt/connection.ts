@@ -221,10 +221,11 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
     // Its state is that before the subscriptions are closed.
     const saved = persistence?.end()
     subscriptions.close()
+    // What is looked up for it is looked up again for the next connection.
+    receipts.close()
     // A client that has ended its side may still read acknowledgements.
     await publishing.settled()
     await saved
-    receipts.close()
     connections.leave(connection)
     link.end()
   }

@@ -29,6 +29,8 @@ export interface Received {
   readonly payload: Buffer
   /** Whether it may be stored twice rather than not at all. */
   readonly isRetried: boolean
+  /** Of QoS 2: appended only while the connection has its session. */
+  readonly isOnce: boolean
   /** Microseconds since 1970. */
   readonly createdUs: number
 }
@@ -128,6 +130,7 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
     } catch (error) {
       const failure = publishFailure(error, payloadBytesMax)
       if (failure instanceof HttpError) return failure
+      if (failure instanceof SessionsUnavailableError) return new HttpError('unavailable', failure.message, { cause: failure })
       logger.error({ err: error }, 'a message over MQTT failed')
       return new HttpError('internal', undefined, { cause: error })
     }
@@ -141,7 +144,11 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
   /** @returns like `attempt`; the code is `unavailable` only after the connection was closed, or if a message of QoS 0 may be stored */
   async function untilAnswered(received: Received): Promise<HttpError | undefined> {
     for (let waitMs = retryMsMin; ; waitMs = Math.min(2 * waitMs, retryMsMax)) {
-      const refusal = await attempt(async () => publisher.publish(await checked(received)))
+      const refusal = await attempt(async () => {
+        const publication = await checked(received)
+        if (received.isOnce) await receipts.held()
+        await publisher.publish(publication)
+      })
       if (!isToRetry(refusal, received)) return refusal
       await pause(waitMs, link.closed)
     }
@@ -164,10 +171,17 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
     return isToRetry(refusal, received) ? hold(received) : refusal
   }
 
-  /** Appends a message with QoS 2, if it is not one that was sent before. What is not known ends the connection, and the client sends it again. */
-  async function appendOnce(messageId: number, publication: Publication, received: Received): Promise<HttpError | undefined> {
+  /**
+   * Appends a message with QoS 2, if it is not one that was sent before. What is not known ends the connection, and the client sends it again.
+   *
+   * @param known undefined if one was sent with this id: what is stored is acknowledged, also if it would be refused by now
+   */
+  async function appendOnce(messageId: number, known: Publication | undefined, received: Received): Promise<HttpError | undefined> {
     let refusal: HttpError | undefined
     try {
+      if (known === undefined && (await receipts.isStored(messageId))) return undefined
+      const publication = known ?? (await admitted(received))
+      if (publication instanceof HttpError) return publication
       await receipts.once(messageId, publication, async () => {
         refusal = await append(publication, received)
         const mayBeStored = refusal?.cause instanceof LogUnavailableError && refusal.cause.mayBeStored
@@ -182,8 +196,26 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
     }
   }
 
-  function outcomeOf({ qos, messageId = 0 }: IPublishPacket, publication: Publication, received: Received): Promise<HttpError | undefined> {
-    return qos === 2 ? appendOnce(messageId, publication, received) : append(publication, received)
+  /** Checks a message. Of QoS 2 the id is saved before it may be appended, so nothing of it waits among the retries. */
+  async function admitted(received: Received): Promise<Publication | HttpError> {
+    let publication: Publication | undefined
+    for (;;) {
+      const refusal = await attempt(async () => {
+        publication = await checked(received)
+      })
+      if (refusal === undefined) return publication!
+      if (!received.isOnce || !isToRetry(refusal, received)) return refusal
+      await pause(retryMsMax, link.closed)
+    }
+  }
+
+  function outcomeOf(
+    { qos, messageId = 0 }: IPublishPacket,
+    found: Publication | HttpError,
+    received: Received,
+  ): Promise<HttpError | undefined> {
+    if (found instanceof HttpError) return isToRetry(found, received) ? hold(received) : Promise.resolve(found)
+    return qos === 2 ? appendOnce(messageId, found, received) : append(found, received)
   }
 
   function note(refusal: HttpError, topic: string): void {
@@ -267,26 +299,13 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
       inFlight++
       // Of QoS 2 it names the message.
       lastUs = Math.max(receiptUs(), lastUs + 1)
-      const received = { topic, contentType, payload: payload as Buffer, isRetried: qos === 1, createdUs: lastUs }
-      let publication: Publication | undefined
-      const check = (): Promise<HttpError | undefined> =>
-        attempt(async () => {
-          publication = await checked(received)
-        })
-      let refusal = await check()
-      // Its id is saved before it may be appended, so nothing of it waits among the retries.
-      if (qos === 2) {
-        while (isToRetry(refusal, received)) {
-          await pause(retryMsMax, link.closed)
-          refusal = await check()
-        }
-      }
+      const received = { topic, contentType, payload: payload as Buffer, isRetried: qos === 1, isOnce: qos === 2, createdUs: lastUs }
       const outcome =
-        refusal === undefined
-          ? outcomeOf(packet, publication!, received)
-          : isToRetry(refusal, received)
-            ? hold(received)
-            : Promise.resolve(refusal)
+        qos === 2 && receipts.has(messageId)
+          ? appendOnce(messageId, undefined, received)
+          : outcomeOf(packet, await admitted(received), received)
+      // It is awaited in its turn.
+      outcome.catch(() => undefined)
       acknowledged = acknowledged
         .then(() => answer(packet, topic, outcome))
         .catch((error: unknown) => {
@@ -297,7 +316,7 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
     async takeWill({ topic, payload, properties }) {
       const contentType: unknown = properties?.contentType
       const said = typeof contentType === 'string' ? contentType : undefined
-      const received = { topic, contentType: said, payload: payload as Buffer, isRetried: false, createdUs: receiptUs() }
+      const received = { topic, contentType: said, payload: payload as Buffer, isRetried: false, isOnce: false, createdUs: receiptUs() }
       const refusal = await attempt(async () => publisher.publish(await checked(received)))
       if (refusal !== undefined) note(refusal, topic)
     },

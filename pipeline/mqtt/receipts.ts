@@ -22,6 +22,12 @@ export interface Receipts {
    * @throws PacketError for too many messages without a PUBREL
    */
   once(id: number, message: Named, store: () => Promise<boolean | undefined>): Promise<void>
+  /** Whether a message was sent before with this id, which has no PUBREL. */
+  has(id: number): boolean
+  /** Whether that one is stored. @throws SessionsUnavailableError, LiveUnavailableError */
+  isStored(id: number): Promise<boolean>
+  /** Before another attempt to store one. @throws SessionsUnavailableError if another connection has taken the session */
+  held(): Promise<void>
   /** Resolves when the id may be used again. @returns false if it was not in use. @throws SessionsUnavailableError */
   release(id: number): Promise<boolean>
   /** Looks for what an earlier connection may have stored. */
@@ -52,6 +58,7 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
   const receipts = new Map<number, Receipt>()
   /** By channel, where the messages begin whose storing is under way. */
   const origins = new Map<string, KeptReceipts['origins'][string]>()
+  let isClosed = false
   /** Keeps the log open while ends are asked. */
   let opener: Following | undefined
   const closing = Promise.withResolvers<never>()
@@ -67,16 +74,19 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
     const following = await live.follow(channel, undefined)
     opener?.stop()
     opener = following
+    if (isClosed) following.stop()
     const { log, offsets } = following.streamOffset()
     if (!origins.has(channel)) origins.set(channel, { log, offsets })
   }
 
-  function settle(id: number, isStored: boolean): void {
-    const receipt = receipts.get(id)
-    if (receipt === undefined) return
-    if (isStored) receipts.set(id, { ...receipt, isStored })
-    else receipts.delete(id)
-    if (!isUnderWay(receipt.channel)) origins.delete(receipt.channel)
+  /** Does nothing more to the id if it has become that of another message. */
+  function settle(receipt: Receipt, isStored: boolean): void {
+    const { id, channel } = receipt
+    if (receipts.get(id) === receipt) {
+      if (isStored) receipts.set(id, { ...receipt, isStored })
+      else receipts.delete(id)
+    }
+    if (!isUnderWay(channel)) origins.delete(channel)
   }
 
   /** Whether it is in the log, now or as long as an earlier connection may go on. */
@@ -85,6 +95,8 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
     const following = await live.follow(channel, { ...from, partition: 0, rows: 0 })
     const found = Promise.withResolvers<boolean>()
     let timer: Timer | undefined
+    let ends: readonly number[] | undefined
+    let isOver = false
     try {
       following.start({
         partsOf: () => 1,
@@ -97,17 +109,17 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
         end: () => found.reject(new SessionsUnavailableError('the log cannot be read now')),
       })
       const looked = async (): Promise<void> => {
-        // Everything up to an end that is not older than the last append.
-        const ends = await live.follow(channel, undefined)
-        ends.stop()
-        const [{ offsets }, at] = [ends.streamOffset(), following.streamOffset().offsets]
-        if (offsets.every((end, partition) => at[partition]! >= end)) found.resolve(false)
-        else timer = startTimer(retryMs, look)
+        // Everything up to an end that is not older than the last append. The log grows meanwhile.
+        ends ??= await endsOf(live, channel)
+        const at = following.streamOffset().offsets
+        if (ends.every((end, partition) => at[partition]! >= end)) found.resolve(false)
+        else if (!isOver) timer = startTimer(retryMs, look)
       }
       const look = (): void => void looked().catch(found.reject)
       timer = startTimer(lateMs, look)
       return await Promise.race([found.promise, closing.promise])
     } finally {
+      isOver = true
       timer?.stop()
       following.stop()
     }
@@ -127,12 +139,13 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
       }
       const done = Promise.withResolvers<boolean>()
       done.promise.catch(() => undefined)
-      receipts.set(id, { id, channel, createdUs, checksum: crc32(payload), isStored: false, stored: done.promise })
+      const receipt = { id, channel, createdUs, checksum: crc32(payload), isStored: false, stored: done.promise }
+      receipts.set(id, receipt)
       try {
         await origin(channel)
         await persistence()?.saveHeld()
       } catch (error) {
-        settle(id, false)
+        settle(receipt, false)
         done.reject(error)
         throw error
       }
@@ -142,10 +155,13 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
         done.reject(error)
         throw error
       }
-      settle(id, isStored)
+      settle(receipt, isStored)
       done.resolve(isStored)
       persistence()?.saveSoon()
     },
+    has: id => receipts.has(id),
+    isStored: async id => (await receipts.get(id)?.stored) ?? false,
+    held: async () => persistence()?.saveHeld(),
     async release(id) {
       const isKnown = receipts.delete(id)
       if (isKnown) await persistence()?.save()
@@ -155,9 +171,10 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
       for (const [channel, origin] of Object.entries(from)) origins.set(channel, origin)
       for (const kept of messages) {
         const stored = kept.isStored ? Promise.resolve(true) : find(kept, from[kept.channel])
-        receipts.set(kept.id, { ...kept, stored })
+        const receipt = { ...kept, stored }
+        receipts.set(kept.id, receipt)
         stored.then(
-          isStored => settle(kept.id, isStored),
+          isStored => settle(receipt, isStored),
           () => undefined,
         )
       }
@@ -173,8 +190,15 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
       origins: Object.fromEntries(origins),
     }),
     close() {
+      isClosed = true
       closing.reject(new SessionsUnavailableError('the connection has ended'))
       opener?.stop()
     },
   }
+}
+
+async function endsOf(live: LiveMessages, channel: string): Promise<readonly number[]> {
+  const following = await live.follow(channel, undefined)
+  following.stop()
+  return following.streamOffset().offsets
 }

@@ -56,6 +56,19 @@ async function received(client: Client, messageId = 1): Promise<void> {
   expect(await client.next()).toMatchObject({ cmd: 'pubrec', messageId, ...(client.version === 5 ? { reasonCode: 0 } : {}) })
 }
 
+/** Fires the timers of what is looked up in the log until this resolves. */
+async function afterLooking(site: MqttSite, answer: Promise<void>): Promise<void> {
+  const fire = setInterval(
+    () =>
+      site.timers
+        .filter(({ waitMs, isStopped }) => [2_000, 100].includes(waitMs) && !isStopped)
+        .at(-1)
+        ?.fire(),
+    10,
+  )
+  await answer.finally(() => clearInterval(fire))
+}
+
 for (const version of [4, 5] as const) {
   test(`version ${version}: what is sent again is stored once, until its PUBREL, and then the id is free`, async () => {
     const client = await connect(await open(), version, { clean: true, properties: {} })
@@ -154,17 +167,7 @@ test('after a crash before the append it is stored when it is sent again, and no
   send(client, 1, 1, true)
   await ping(client)
   expect(stored).toEqual([])
-  const answer = received(client)
-  const fire = setInterval(
-    () =>
-      site.timers
-        .filter(({ waitMs, isStopped }) => [2_000, 100].includes(waitMs) && !isStopped)
-        .at(-1)
-        ?.fire(),
-    10,
-  )
-  await answer
-  clearInterval(fire)
+  await afterLooking(site, received(client))
   expect(stored).toEqual([packOf(1)])
 })
 
@@ -204,6 +207,141 @@ test('a message of which it is not known whether it is stored ends the connectio
   await received(later)
   await release(later)
   expect(stored).toEqual([packOf(1)])
+})
+
+test('an id that is used again is not that of the message that is looked up for an earlier connection', async () => {
+  const crashing = await open({
+    async append(messages) {
+      await append(messages)
+      return new Promise<never>(() => undefined)
+    },
+  })
+  send(await connect(crashing), 1)
+  await expect.poll(() => stored).toEqual([packOf(1)])
+  const opening = Promise.withResolvers<void>()
+  topic.opening = opening.promise
+  const appending = Promise.withResolvers<void>()
+  const also = await open({
+    append(messages) {
+      if (Buffer.from(messages[0]!.payload).toString() !== packOf(2)) return append(messages)
+      appending.resolve()
+      return new Promise<never>(() => undefined)
+    },
+  })
+  const client = await connect(also)
+  await release(client)
+  send(client, 2)
+  await appending.promise
+  opening.resolve()
+  await subscribe(client)
+  write('heard')
+  await heard(client)
+  // Saves the session.
+  client.send({ cmd: 'unsubscribe', messageId: 8, unsubscriptions: [`${base}/#`] })
+  await client.next()
+  const site = await open()
+  const later = await connect(site)
+  await later.next()
+  send(later, 2, 1, true)
+  await afterLooking(site, received(later))
+  expect(stored).toEqual([packOf(1), packOf(2)])
+})
+
+for (const version of [4, 5] as const) {
+  test(`version ${version}: what is stored is acknowledged when it is sent again, also if it would be refused by now`, async () => {
+    const site = await open({ thingMessagesPerMinute: 1 })
+    const client = await connect(site, version)
+    send(client, 1)
+    await received(client)
+    client.socket.destroy()
+    const later = await connect(site, version)
+    send(later, 1, 1, true)
+    await received(later)
+    await release(later)
+    expect(stored).toEqual([packOf(1)])
+  })
+}
+
+test('what waits for the log is not stored once another connection has the session', async () => {
+  let isHeld = true
+  let asked = 0
+  let isAway = true
+  const site = await open({
+    sessions: {
+      ...sessions,
+      async take(...taking) {
+        const held = await sessions.take(...taking)
+        return {
+          ...held,
+          async isHeld() {
+            if (!isHeld) asked++
+            return isHeld
+          },
+        }
+      },
+    },
+    async append(messages) {
+      if (!isAway) return append(messages)
+      isHeld = false
+      isAway = false
+      throw new LogUnavailableError('the brokers are away')
+    },
+  })
+  send(await connect(site), 1)
+  await expect.poll(() => asked > 1 || stored.length > 0).toBe(true)
+  expect(stored).toEqual([])
+})
+
+test('what is looked up waits for the end of the log at that time, not for one that grows', async () => {
+  const appending = Promise.withResolvers<void>()
+  const crashing = await open({
+    append() {
+      appending.resolve()
+      return new Promise<never>(() => undefined)
+    },
+  })
+  send(await connect(crashing), 1)
+  await appending.promise
+  const site = await open()
+  const client = await connect(site)
+  const waits = (waitMs: number) => site.timers.filter(timer => timer.waitMs === waitMs && !timer.isStopped)
+  await expect.poll(() => waits(2_000)).toHaveLength(1)
+  send(client, 1, 1, true)
+  await ping(client)
+  topic.isQuiet = true
+  write('one')
+  waits(2_000)[0]!.fire()
+  for (let looks = 1; looks <= 3; looks++) {
+    await expect.poll(() => waits(100).length).toBe(looks)
+    if (looks < 3) waits(100).at(-1)!.fire()
+  }
+  // Only what was there at first is read.
+  topic.isQuiet = false
+  await expect.poll(() => topic.read.messages).toBeGreaterThan(0)
+  topic.isQuiet = true
+  write('two')
+  const answer = received(client)
+  waits(100).at(-1)!.fire()
+  await answer
+  expect(stored).toEqual([packOf(1)])
+})
+
+test('a connection that ends does not wait for what is looked up', async () => {
+  const appending = Promise.withResolvers<void>()
+  const crashing = await open({
+    append() {
+      appending.resolve()
+      return new Promise<never>(() => undefined)
+    },
+  })
+  send(await connect(crashing), 1)
+  await appending.promise
+  const site = await open()
+  const client = await connect(site)
+  send(client, 1, 1, true)
+  await ping(client)
+  client.socket.destroy()
+  await site.close(60_000)
 })
 
 test('who lost the session stores nothing more with QoS 2', async () => {
