@@ -68,6 +68,7 @@ export async function openPersistence({ session, parts, stateOf, onTaken }: Pers
   const held: HeldSession = await sessions.take(key, onTaken)
   let soon: Timer | undefined
   let isDue = false
+  let isOver = false
   /** Until then what was kept is left as it is. */
   let isTakenOver = false
   /** Subscriptions, channels and messages, when it was last saved. */
@@ -78,6 +79,8 @@ export async function openPersistence({ session, parts, stateOf, onTaken }: Pers
   })
 
   async function save(hasEnded = false): Promise<void> {
+    // Its subscriptions are closed by now.
+    if (isOver && !hasEnded) throw new SessionsUnavailableError('the connection has ended')
     isTakenOver = true
     if (session.expirySeconds === 0) return held.remove()
     const state = stateOf(hasEnded)
@@ -95,10 +98,10 @@ export async function openPersistence({ session, parts, stateOf, onTaken }: Pers
     save: () => save(),
     async saveHeld() {
       await save()
-      if (!(await held.isHeld())) throw new SessionsUnavailableError('another connection has taken the session')
+      if (!(await held.isHeld())) throw new SessionsUnavailableError('another connection may have taken the session')
     },
     saveSoon() {
-      if (isDue || session.expirySeconds === 0) return
+      if (isDue || isOver || session.expirySeconds === 0) return
       isDue = true
       soon = startTimer(Math.min(saveMs * Math.ceil(Math.max(entries, 1) / entriesASecond), saveMsMax), () => {
         isDue = false
@@ -106,6 +109,7 @@ export async function openPersistence({ session, parts, stateOf, onTaken }: Pers
       })
     },
     async end() {
+      isOver = true
       soon?.stop()
       renewal.stop()
       try {

@@ -544,3 +544,38 @@ test('a slow subscriber with QoS 2 has its window, and what was never sent is no
     { text: 'd', dup: false },
   ])
 })
+
+test('a connection that has ended saves nothing more', async () => {
+  let isSlow = false
+  const saves: (() => void)[] = []
+  const site = await open({
+    sessions: {
+      ...sessions,
+      async take(...taking) {
+        const held = await sessions.take(...taking)
+        return {
+          ...held,
+          async save(session) {
+            await held.save(session)
+            if (isSlow) await new Promise<void>(resolve => void saves.push(resolve))
+          },
+        }
+      },
+    },
+  })
+  const client = await connect(site)
+  await subscribe(client)
+  isSlow = true
+  write('a')
+  await expect.poll(() => saves).toHaveLength(1)
+  write('b')
+  await ping(client)
+  client.socket.destroy()
+  await expect.poll(() => saves).toHaveLength(2)
+  isSlow = false
+  saves[0]!()
+  await ping(await connect(site, 5, { clientId: 'device-2' }))
+  saves[1]!()
+  const later = await connect(await open())
+  expect([await heard(later), await heard(later)]).toMatchObject([{ text: 'a' }, { text: 'b' }])
+})
