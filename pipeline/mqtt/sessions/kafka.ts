@@ -121,6 +121,8 @@ export function openKafkaSessions(parts: KafkaSessionsParts): SessionStore {
     let latest = kept
     let version = 0
     let savedTo = 0
+    /** When that save was begun. */
+    let savedMs = 0
     let last = Promise.resolve()
     let queued: Promise<void> | undefined
 
@@ -148,8 +150,10 @@ export function openKafkaSessions(parts: KafkaSessionsParts): SessionStore {
     async function saveLatest(): Promise<void> {
       queued = undefined
       version++
+      const beganMs = performance.now()
       const offset = await append(key, { holder, version, untilMs: clock() + (latest?.keptSeconds ?? 0) * 1000, session: latest })
       savedTo = offset + 1
+      savedMs = beganMs
     }
 
     // Another may have taken it meanwhile.
@@ -161,8 +165,10 @@ export function openKafkaSessions(parts: KafkaSessionsParts): SessionStore {
       kept: kept ?? undefined,
       save,
       async isHeld() {
+        const beganMs = savedMs
         await topic.hasRead(savedTo)
-        return isHeld()
+        // Who takes it now waits only for what is begun by then.
+        return isHeld() && performance.now() - beganMs < noticeMs
       },
       remove: () => save(null),
       release() {

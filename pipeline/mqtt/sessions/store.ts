@@ -46,7 +46,7 @@ export interface KeptDelivery {
   /** Of its packet. */
   readonly id: number
   readonly qos: 1 | 2
-  /** undefined: of QoS 2, and the client has it. */
+  /** undefined: of QoS 2, and the client has it, or it is not sent again. */
   readonly at?: LogOffset
 }
 
@@ -101,7 +101,7 @@ export interface HeldSession {
    * @throws SessionsUnavailableError
    */
   save(session: KeptSession): Promise<void>
-  /** Whether no other had taken the session before what was saved last. @throws SessionsUnavailableError */
+  /** Whether no other had taken the session before what was saved last, and that was just now: what is begun then is over within `lateMs`. @throws SessionsUnavailableError */
   isHeld(): Promise<boolean>
   /** Ends the session. @throws SessionsUnavailableError */
   remove(): Promise<void>
