@@ -18,7 +18,11 @@ export interface Delivering {
   lost(channel: string): void
   /** Takes a PUBACK or PUBCOMP. @returns false if nothing waits for it */
   acknowledged(messageId: number, qos: 1 | 2): boolean
-  /** Takes a PUBREC (MQTT 5 §4.3.3), which a PUBREL answers when it is saved that the client has the message. @returns false if no message waits for it */
+  /**
+   * Takes a PUBREC (MQTT 5 §4.3.3), which a PUBREL answers when it is saved that the client has the message.
+   *
+   * @returns false if no message waits for it, or it had one
+   */
   received(messageId: number): boolean
   /** Messages that waited for space may be sent. */
   wake(): void
@@ -105,10 +109,13 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
     const outgoing = outgoingOf(message)
     const delivery = message.raw.fault === undefined && outgoing.isSendable ? deliveryOf(message, outgoing.parts, heard) : undefined
     if (delivery === undefined) return true
-    const { qos, identifiers } = delivery
+    const { identifiers } = delivery
     const { partition, offset } = message
     const at = { channel: heard.channel, partition, offset }
-    const isRepeat = inFlight.isRepeat(at)
+    const repeatQos = inFlight.repeatQos(at)
+    const isRepeat = repeatQos !== undefined
+    // A client that knows its packet id goes on with the QoS that it had.
+    const qos = repeatQos ?? delivery.qos
     if (!isRepeat && offset < (heard.taken[partition] ?? 0)) return true
     if (!hasSpace(qos)) return false
     heard.taken[partition] = Math.max(heard.taken[partition] ?? 0, offset + 1)
@@ -153,7 +160,8 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
       },
       space() {
         // Space for the highest QoS is space for each message, so `take` does not refuse what this lets through.
-        if (hasSpace([...heard.subscriptions.values()].some(({ qos }) => qos > 0) ? 1 : 0)) return undefined
+        const isWindow = inFlight.hasRepeats || [...heard.subscriptions.values()].some(({ qos }) => qos > 0)
+        if (hasSpace(isWindow ? 1 : 0)) return undefined
         waiting ??= Promise.withResolvers<void>()
         return waiting.promise
       },
@@ -180,9 +188,9 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
       return true
     },
     received(messageId) {
-      if (!inFlight.received(messageId)) return false
-      savedFirst.release(messageId)
-      return true
+      const isFirst = inFlight.received(messageId)
+      if (isFirst !== undefined) savedFirst.release(messageId)
+      return isFirst === true
     },
     wake,
   }

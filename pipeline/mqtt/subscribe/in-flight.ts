@@ -5,12 +5,14 @@ import type { KeptDelivery, LogOffset } from '../sessions/store.ts'
 export interface InFlight {
   /** Messages that wait for the client on this connection. */
   readonly size: number
-  /** Whether a message waited on an earlier connection, and was not sent on this one. */
-  isRepeat(at: LogOffset): boolean
+  /** Whether there are messages that waited on an earlier connection. */
+  readonly hasRepeats: boolean
+  /** The QoS of a message that waited on an earlier connection, and was not sent on this one; undefined for any other. */
+  repeatQos(at: LogOffset): 1 | 2 | undefined
   /** @returns its packet id: of a repeat the one it had */
   begin(at: LogOffset, qos: 1 | 2): number
-  /** Takes a PUBREC: the client has the message. @returns false if none waits for it */
-  received(id: number): boolean
+  /** Takes a PUBREC: the client has the message. @returns whether it is the first; undefined if no message waits for it */
+  received(id: number): boolean | undefined
   /** Takes a PUBACK, or a PUBCOMP. @returns false if nothing waits for it */
   end(id: number, qos: 1 | 2): boolean
   /** Everything that waits, also on a later connection. @param isPast messages that were left out since, and will not be sent */
@@ -43,7 +45,10 @@ export function openInFlight(): InFlight {
     get size() {
       return waiting.size
     },
-    isRepeat: at => repeats.size > 0 && repeats.has(nameOf(at)),
+    get hasRepeats() {
+      return repeats.size > 0
+    },
+    repeatQos: at => (repeats.size > 0 ? repeats.get(nameOf(at))?.qos : undefined),
     begin(at, qos) {
       const repeat = repeats.size > 0 ? repeats.get(nameOf(at)) : undefined
       const id = repeat?.id ?? nextId()
@@ -52,13 +57,18 @@ export function openInFlight(): InFlight {
       return id
     },
     received(id) {
-      if (waiting.get(id)?.qos !== 2) return false
+      const delivery = waiting.get(id)
+      if (delivery?.qos !== 2) return undefined
       waiting.set(id, { id, qos: 2 })
-      return true
+      return delivery.at !== undefined
     },
     end: (id, qos) => waiting.get(id)?.qos === qos && waiting.delete(id),
     state(isPast) {
-      for (const [name, { id, at }] of repeats) if (isPast(at!)) forget(name, id)
+      for (const [name, { id, qos, at }] of repeats) {
+        if (at === undefined || !isPast(at)) continue
+        if (qos === 2) repeats.set(name, { id, qos })
+        else forget(name, id)
+      }
       return [...waiting.values(), ...repeats.values()]
     },
     resume(kept) {
@@ -72,6 +82,15 @@ export function openInFlight(): InFlight {
       }
     },
   }
+}
+
+/** Without those that are not sent again: of QoS 2 the client may have the id in use, until a PUBREL. */
+export function sentAgain(kept: readonly KeptDelivery[], isSent: (at: LogOffset) => boolean): KeptDelivery[] {
+  return kept.flatMap(delivery => {
+    const { id, qos, at } = delivery
+    if (at === undefined || isSent(at)) return [delivery]
+    return qos === 2 ? [{ id, qos }] : []
+  })
 }
 
 function nameOf({ channel, partition, offset }: LogOffset): string {

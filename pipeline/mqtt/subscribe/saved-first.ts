@@ -22,7 +22,8 @@ const waitingBytesMax = 65_536
 
 export function openSavedFirst({ link, save, onSent, onFailed }: SavedFirstParts): SavedFirst {
   let messages: { readonly head: Buffer; readonly payload: Uint8Array }[] = []
-  let releases: number[] = []
+  /** Once each, however often a client sends a PUBREC. */
+  let releases = new Set<number>()
   let waitingBytes = 0
   let isSaving = false
 
@@ -30,10 +31,10 @@ export function openSavedFirst({ link, save, onSent, onFailed }: SavedFirstParts
     if (isSaving) return
     isSaving = true
     try {
-      while (messages.length + releases.length > 0) {
+      while (messages.length + releases.size > 0) {
         const [saved, released] = [messages, releases]
         messages = []
-        releases = []
+        releases = new Set()
         await save()
         for (const { head, payload } of saved) link.deliver(head, payload)
         for (const messageId of released) link.send({ cmd: 'pubrel', messageId })
@@ -55,7 +56,7 @@ export function openSavedFirst({ link, save, onSent, onFailed }: SavedFirstParts
       work().catch(onFailed)
     },
     release(messageId) {
-      releases.push(messageId)
+      releases.add(messageId)
       work().catch(onFailed)
     },
   }

@@ -15,6 +15,7 @@ import type { Persistence } from '../sessions/session.ts'
 import type { KeptPosition, KeptSession, KeptSubscription, LogOffset } from '../sessions/store.ts'
 import { type Delivering, type Heard, openDelivering } from './delivering.ts'
 import { FilterError, parseFilter, withoutQuery } from './filter.ts'
+import { sentAgain } from './in-flight.ts'
 
 export interface Subscriptions extends Pick<Delivering, 'acknowledged' | 'received'> {
   /**
@@ -218,10 +219,11 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
         }
       }
       const isSame = ({ channel }: LogOffset): boolean => channels.get(channel)?.following.log === kept.positions[channel]?.log
-      inFlight.resume(kept.inFlight.filter(({ at }) => at === undefined || isSame(at)))
+      const deliveries = sentAgain(kept.inFlight, isSame)
+      inFlight.resume(deliveries)
       if (isClosed) for (const heard of channels.values()) heard.stop()
       return () => {
-        for (const { id, at } of kept.inFlight) if (at === undefined) link.send({ cmd: 'pubrel', messageId: id })
+        for (const { id, at } of deliveries) if (at === undefined) link.send({ cmd: 'pubrel', messageId: id })
         for (const begin of begins) begin()
       }
     },
@@ -237,7 +239,7 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       }
       const isPast = ({ channel, partition, offset }: LogOffset): boolean =>
         offset < (positions[channel]?.acknowledged[partition] ?? Infinity)
-      const waiting = inFlight.state(isPast).filter(({ at }) => at === undefined || positions[at.channel] !== undefined)
+      const waiting = sentAgain(inFlight.state(isPast), ({ channel }) => positions[channel] !== undefined)
       for (const { at } of waiting) {
         if (at === undefined) continue
         const acknowledged = positions[at.channel]!.acknowledged as number[]

@@ -579,3 +579,65 @@ test('a connection that has ended saves nothing more', async () => {
   const later = await connect(await open())
   expect([await heard(later), await heard(later)]).toMatchObject([{ text: 'a' }, { text: 'b' }])
 })
+
+test('a PUBREC that is repeated is saved and answered once', async () => {
+  let isSlow = false
+  const saves: (() => void)[] = []
+  const site = await open({
+    sessions: {
+      ...sessions,
+      async take(...taking) {
+        const held = await sessions.take(...taking)
+        return {
+          ...held,
+          async isHeld() {
+            if (isSlow) await new Promise<void>(resolve => void saves.push(resolve))
+            return held.isHeld()
+          },
+        }
+      },
+    },
+  })
+  const client = await connect(site)
+  await subscribe(client)
+  write('a')
+  write('b')
+  const [first, second] = [await heard(client), await heard(client)]
+  isSlow = true
+  client.send({ cmd: 'pubrec', messageId: first.messageId })
+  await expect.poll(() => saves).toHaveLength(1)
+  for (let times = 0; times < 50; times++) client.send({ cmd: 'pubrec', messageId: second.messageId })
+  await ping(client)
+  isSlow = false
+  saves[0]!()
+  expect([await client.next(), await client.next()]).toMatchObject([
+    { cmd: 'pubrel', messageId: first.messageId },
+    { cmd: 'pubrel', messageId: second.messageId },
+  ])
+  await ping(client)
+})
+
+test('a message that is not sent again keeps its packet id until a PUBREL, as the client may have it', async () => {
+  const client = await connect(await open())
+  await subscribe(client)
+  write('a')
+  const { messageId } = await heard(client)
+  client.send({ cmd: 'unsubscribe', messageId: 8, unsubscriptions: [`${base}/#`] })
+  expect(await client.next()).toMatchObject({ cmd: 'unsuback' })
+  const later = await connect(await open())
+  expect(await later.next()).toMatchObject({ cmd: 'pubrel', messageId })
+  await subscribe(later)
+  write('b')
+  expect((await heard(later)).messageId).not.toBe(messageId)
+})
+
+test('a message goes on with the QoS that it had', async () => {
+  const client = await connect(await open())
+  await subscribe(client)
+  write('a')
+  const sent = await heard(client)
+  client.send({ cmd: 'subscribe', messageId: 8, subscriptions: [{ topic: `${base}/#`, qos: 1 }] })
+  expect(await client.next()).toMatchObject({ cmd: 'suback' })
+  const later = await connect(await open())
+  expect(await heard(later)).toEqual({ ...sent, dup: true })
+})
