@@ -30,7 +30,7 @@ export interface Receipts {
   held(): Promise<void>
   /** Resolves when the id may be used again. @returns false if it was not in use. @throws SessionsUnavailableError */
   release(id: number): Promise<boolean>
-  /** Looks for what an earlier connection may have stored. */
+  /** What an earlier connection may have stored is looked up when the client sends it again. */
   resume(kept: KeptReceipts): void
   state(): KeptReceipts
   close(): void
@@ -48,7 +48,7 @@ interface ReceiptsParts {
 
 interface Receipt extends KeptReceipt {
   /** Whether it is stored; rejects if that cannot be found out now. */
-  readonly stored: Promise<boolean>
+  stored(): Promise<boolean>
 }
 
 const countMax = 1_000
@@ -128,7 +128,7 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
   return {
     async once(id, { channel, createdUs, payload }, store) {
       for (let known = receipts.get(id); known !== undefined; known = receipts.get(id)) {
-        if (await known.stored) return
+        if (await known.stored()) return
         if (receipts.get(id) === known) receipts.delete(id)
       }
       if (receipts.size >= countMax) {
@@ -139,7 +139,7 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
       }
       const done = Promise.withResolvers<boolean>()
       done.promise.catch(() => undefined)
-      const receipt = { id, channel, createdUs, checksum: crc32(payload), isStored: false, stored: done.promise }
+      const receipt = { id, channel, createdUs, checksum: crc32(payload), isStored: false, stored: () => done.promise }
       receipts.set(id, receipt)
       try {
         await origin(channel)
@@ -160,7 +160,7 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
       persistence()?.saveSoon()
     },
     has: id => receipts.has(id),
-    isStored: async id => (await receipts.get(id)?.stored) ?? false,
+    isStored: async id => (await receipts.get(id)?.stored()) ?? false,
     held: async () => persistence()?.saveHeld(),
     async release(id) {
       const isKnown = receipts.delete(id)
@@ -170,13 +170,14 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
     resume({ messages, origins: from }) {
       for (const [channel, origin] of Object.entries(from)) origins.set(channel, origin)
       for (const kept of messages) {
-        const stored = kept.isStored ? Promise.resolve(true) : find(kept, from[kept.channel])
-        const receipt = { ...kept, stored }
+        let stored: Promise<boolean> | undefined
+        const receipt: Receipt = { ...kept, stored: () => (stored ??= lookUp()) }
+        const lookUp = async (): Promise<boolean> => {
+          const isStored = kept.isStored || (await find(kept, from[kept.channel]))
+          settle(receipt, isStored)
+          return isStored
+        }
         receipts.set(kept.id, receipt)
-        stored.then(
-          isStored => settle(receipt, isStored),
-          () => undefined,
-        )
       }
     },
     state: () => ({

@@ -229,10 +229,12 @@ test('an id that is used again is not that of the message that is looked up for 
     },
   })
   const client = await connect(also)
+  send(client, 1, 1, true)
   await release(client)
   send(client, 2)
   await appending.promise
   opening.resolve()
+  await received(client)
   await subscribe(client)
   write('heard')
   await heard(client)
@@ -292,7 +294,7 @@ test('what waits for the log is not stored once another connection has the sessi
   expect(stored).toEqual([])
 })
 
-test('what is looked up waits for the end of the log at that time, not for one that grows', async () => {
+test('what is sent again is looked up, and that waits for the end of the log at that time, not for one that grows', async () => {
   const appending = Promise.withResolvers<void>()
   const crashing = await open({
     append() {
@@ -305,9 +307,10 @@ test('what is looked up waits for the end of the log at that time, not for one t
   const site = await open()
   const client = await connect(site)
   const waits = (waitMs: number) => site.timers.filter(timer => timer.waitMs === waitMs && !timer.isStopped)
-  await expect.poll(() => waits(2_000)).toHaveLength(1)
-  send(client, 1, 1, true)
   await ping(client)
+  await expect.poll(() => topic.openReaders).toBe(0)
+  send(client, 1, 1, true)
+  await expect.poll(() => waits(2_000)).toHaveLength(1)
   topic.isQuiet = true
   write('one')
   waits(2_000)[0]!.fire()
