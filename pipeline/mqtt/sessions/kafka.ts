@@ -165,10 +165,13 @@ export function openKafkaSessions(parts: KafkaSessionsParts): SessionStore {
       kept: kept ?? undefined,
       save,
       async isHeld() {
-        const beganMs = savedMs
-        await topic.hasRead(savedTo)
-        // Who takes it now waits only for what is begun by then.
-        return isHeld() && performance.now() - beganMs < noticeMs
+        for (;;) {
+          const beganMs = savedMs
+          await topic.hasRead(savedTo)
+          // Who takes it later waits for what is begun until then, and no longer.
+          if (!isHeld() || performance.now() - beganMs < noticeMs) return isHeld()
+          await save(latest)
+        }
       },
       remove: () => save(null),
       release() {

@@ -98,7 +98,7 @@ export async function openPersistence({ session, parts, stateOf, onTaken }: Pers
     save: () => save(),
     async saveHeld() {
       await save()
-      if (!(await held.isHeld())) throw new SessionsUnavailableError('another connection may have taken the session')
+      if (!(await held.isHeld())) throw new SessionsUnavailableError('another connection has taken the session')
     },
     saveSoon() {
       if (isDue || isOver || session.expirySeconds === 0) return

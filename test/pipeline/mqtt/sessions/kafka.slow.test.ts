@@ -149,6 +149,19 @@ describeWithOwnKafka('on Kafka', kafka => {
       })
     })
 
+    test('is held by who has saved it just now: what was saved long ago is saved once more', async () => {
+      const { store, records } = opened()
+      const held = await store.take(someClient(), untold)
+      await held.save(keptSession(1))
+      expect(await held.isHeld()).toBe(true)
+      expect(await records()).toHaveLength(2)
+      const elapsed = performance.now.bind(performance)
+      vi.spyOn(performance, 'now').mockImplementation(() => elapsed() + 3_000)
+      onTestFinished(() => void vi.restoreAllMocks())
+      expect(await held.isHeld()).toBe(true)
+      expect(await records()).toHaveLength(3)
+    })
+
     test('may have records that are none of sessions', async () => {
       const { topic, store } = opened()
       const key = someClient()
