@@ -301,7 +301,7 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
       lastUs = Math.max(receiptUs(), lastUs + 1)
       const received = { topic, contentType, payload: payload as Buffer, isRetried: qos === 1, isOnce: qos === 2, createdUs: lastUs }
       const outcome =
-        qos === 2 && receipts.has(messageId)
+        qos === 2 && receipts.has(messageId, received.payload)
           ? appendOnce(messageId, undefined, received)
           : outcomeOf(packet, await admitted(received), received)
       // It is awaited in its turn.

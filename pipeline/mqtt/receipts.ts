@@ -22,8 +22,8 @@ export interface Receipts {
    * @throws PacketError for too many messages without a PUBREL
    */
   once(id: number, message: Named, store: () => Promise<boolean | undefined>): Promise<void>
-  /** Whether a message was sent before with this id, which has no PUBREL. */
-  has(id: number): boolean
+  /** Whether this message was sent before with this id, which has no PUBREL. Another one is new: the client has lost what it knew of the id. */
+  has(id: number, payload: Uint8Array): boolean
   /** Whether that one is stored. @throws SessionsUnavailableError, LiveUnavailableError */
   isStored(id: number): Promise<boolean>
   /** Before another attempt to store one. @throws SessionsUnavailableError if another connection has taken the session */
@@ -58,6 +58,7 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
   const receipts = new Map<number, Receipt>()
   /** By channel, where the messages begin whose storing is under way. */
   const origins = new Map<string, KeptReceipts['origins'][string]>()
+  const openings = new Map<string, Promise<void>>()
   let isClosed = false
   /** Keeps the log open while ends are asked. */
   let opener: Following | undefined
@@ -68,15 +69,21 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
     return [...receipts.values()].some(receipt => receipt.channel === channel && !receipt.isStored)
   }
 
-  /** Of a channel without a message under way: all that follow are behind it. */
+  /** Of a channel without a message under way: all that follow are behind it. Those that ask at once go on in their order. */
   async function origin(channel: string): Promise<void> {
     if (origins.has(channel) || live === undefined || persistence() === undefined) return
+    const opening = openings.get(channel) ?? openOrigin(live, channel).finally(() => openings.delete(channel))
+    openings.set(channel, opening)
+    await opening
+  }
+
+  async function openOrigin(live: LiveMessages, channel: string): Promise<void> {
     const following = await live.follow(channel, undefined)
     opener?.stop()
     opener = following
     if (isClosed) following.stop()
     const { log, offsets } = following.streamOffset()
-    if (!origins.has(channel)) origins.set(channel, { log, offsets })
+    origins.set(channel, { log, offsets })
   }
 
   /** Does nothing more to the id if it has become that of another message. */
@@ -127,8 +134,9 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
 
   return {
     async once(id, { channel, createdUs, payload }, store) {
+      const checksum = crc32(payload)
       for (let known = receipts.get(id); known !== undefined; known = receipts.get(id)) {
-        if (await known.stored()) return
+        if (known.checksum === checksum && (await known.stored())) return
         if (receipts.get(id) === known) receipts.delete(id)
       }
       if (receipts.size >= countMax) {
@@ -139,7 +147,7 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
       }
       const done = Promise.withResolvers<boolean>()
       done.promise.catch(() => undefined)
-      const receipt = { id, channel, createdUs, checksum: crc32(payload), isStored: false, stored: () => done.promise }
+      const receipt = { id, channel, createdUs, checksum, isStored: false, stored: () => done.promise }
       receipts.set(id, receipt)
       try {
         await origin(channel)
@@ -159,7 +167,7 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
       done.resolve(isStored)
       persistence()?.saveSoon()
     },
-    has: id => receipts.has(id),
+    has: (id, payload) => receipts.get(id)?.checksum === crc32(payload),
     isStored: async id => (await receipts.get(id)?.stored()) ?? false,
     held: async () => persistence()?.saveHeld(),
     async release(id) {

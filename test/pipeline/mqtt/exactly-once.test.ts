@@ -114,6 +114,20 @@ for (const version of [4, 5] as const) {
   })
 }
 
+test('another message under an id without a PUBREL is stored: the client has lost what it knew', async () => {
+  const site = await open()
+  const client = await connect(site)
+  send(client, 1)
+  await received(client)
+  client.socket.destroy()
+  const later = await connect(site)
+  send(later, 2)
+  await received(later)
+  send(later, 2, 1, true)
+  await received(later)
+  expect(stored).toEqual([packOf(1), packOf(2)])
+})
+
 test('a PUBREL of an unknown id is answered', async () => {
   const client = await connect(await open())
   client.send({ cmd: 'pubrel', messageId: 7 })
