@@ -303,7 +303,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   const hasSessions = options.mqtt.enabled && options.mqtt.subscriptionsMax > 0 && options.mqtt.sessionExpirySecondsMax > 0
   const sessions = hasSessions ? openEmbeddedSessions({ path: join(folder.path, 'mqtt-sessions.sqlite'), logger }) : undefined
   if (sessions !== undefined) closeLater(() => sessions.close())
-  await openMqtt({ ...ingest, publisher, live, sessions, mqtt: options.mqtt, registry, closeLater })
+  await openMqtt({ ...ingest, publisher, live, sessions, mqtt: options.mqtt, http: app, registry, closeLater })
 
   const url = await listen(app, options.http)
   closeLater(async () => {

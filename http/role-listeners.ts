@@ -47,6 +47,8 @@ const requestDrainMsMax = 2_000
 const internalDrainMsMax = 1_000
 
 export interface RoleListeners {
+  /** The server of the public port. */
+  readonly app: HttpServer
   /** Call it when the role's dependencies are available: serves requests from then on, and prints the addresses. */
   ready(): void
 }
@@ -104,6 +106,7 @@ export async function openRoleListeners(options: RoleListenersOptions, closeLate
   })
   logger.info({ url, internal: insideUrl }, 'listening')
   return {
+    app: outside,
     ready() {
       started = true
       isReady = true

@@ -35,6 +35,7 @@ import { jsonParser, needsBody } from './requests/json-body.ts'
 import { prepareQuery } from './requests/query-string.ts'
 import { refuseConnection } from './requests/refused-connection.ts'
 import { longListIn } from './requests/validation.ts'
+import { openWebSockets, webSocketsKey } from './web-sockets.ts'
 
 /** The parameter of route plugins: `(app: HttpServer) => Promise<void>`. */
 export type HttpServer = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxTypeProvider>
@@ -65,6 +66,7 @@ export interface ServerTls {
  * - A client that waits for 100 Continue gets it when the body is read: an answer that the head decides is sent before, alone.
  * - A body with a Content-Encoding, or with a Transfer-Encoding other than chunked, is rejected before it reaches a parser.
  * - On an address of this machine alone, requests for other hosts than this machine, `host` and `hosts` are rejected (host.ts).
+ * - Requests for a WebSocket are passed on where `takeWebSockets` says (web-sockets.ts), and otherwise answered as others.
  * - While the server closes, requests on open connections get 503.
  *
  * Errors are checked in this order: 401 (thrown in `onRequest`), validation, 403 (thrown in the handler).
@@ -104,6 +106,7 @@ export function createServer({
       connectionsCheckingInterval: 1000,
       // Checked with the host, since Node.js answers without a body and without the headers of every answer.
       requireHostHeader: false,
+      shouldUpgradeCallback: request => webSockets.isWanted(request),
       ServerResponse: DeferredContinue,
     }),
     // As many as the longest id of a channel may have.
@@ -126,8 +129,9 @@ export function createServer({
     },
   }).withTypeProvider<TypeBoxTypeProvider>()
 
+  const addressOf = openClientAddresses(trustedProxies, logger)
   app.decorateRequest(clientAddressKey, null)
-  app.decorate(clientAddressesKey, openClientAddresses(trustedProxies, logger))
+  app.decorate(clientAddressesKey, addressOf)
   app.decorate(trustedProxiesKey, openTrustedProxies(trustedProxies))
   // Compiled at the first response: a route describes up to ten, and compiling those of errors, which are never serialized with it, would delay the start.
   app.setSerializerCompiler(({ schema }) => {
@@ -139,6 +143,9 @@ export function createServer({
 
   const absent = trackRoutes(app)
   const hostFault = openHostCheck(app.server, host === undefined ? hosts : [host, ...hosts])
+  const webSockets = openWebSockets({ hostFault, allowedOrigins, addressOf, headers: safety })
+  app.decorate(webSocketsKey, webSockets)
+  app.server.on('upgrade', webSockets.onUpgrade)
   app.addHook('preClose', async () => {
     closing = true
   })

@@ -3,18 +3,24 @@
 import type { Registry } from 'prom-client'
 import type { Logger } from '../config/logger.ts'
 import type { ProcessScope } from '../config/run-process.ts'
+import type { HttpServer } from '../http/server.ts'
 import { readServerTls } from '../http/tls-files.ts'
+import { takeWebSockets } from '../http/web-sockets.ts'
 import type { MqttListenerParts } from '../pipeline/mqtt/listener.ts'
 import type { MqttOptions } from '../pipeline/mqtt/options.ts'
 
 interface MqttParts extends Pick<MqttListenerParts, 'publisher' | 'access' | 'metrics' | 'arrivals' | 'live' | 'sessions'> {
   readonly options: { readonly payloadBytesMax: number }
   readonly mqtt: MqttOptions
+  /** For MQTT over WebSocket. Close it after this. */
+  readonly http: HttpServer
   readonly registry: Registry
   readonly logger: Logger
   readonly closeLater: ProcessScope['closeLater']
 }
 
+/** As of other brokers. */
+const webSocketPath = '/mqtt'
 /** The part of a stop in which messages that were taken are answered. */
 const drainMsMax = 500
 
@@ -23,7 +29,7 @@ const drainMsMax = 500
  * @throws ListenError, SecretError
  */
 export async function openMqtt(parts: MqttParts): Promise<string | undefined> {
-  const { mqtt, registry, logger, closeLater, options, publisher, access, metrics, arrivals, live, sessions } = parts
+  const { mqtt, http, registry, logger, closeLater, options, publisher, access, metrics, arrivals, live, sessions } = parts
   if (!mqtt.enabled) return undefined
   const [{ openMqttListener }, { openMqttMetrics }] = await Promise.all([
     import('../pipeline/mqtt/listener.ts'),
@@ -43,6 +49,7 @@ export async function openMqtt(parts: MqttParts): Promise<string | undefined> {
     connectionMetrics: openMqttMetrics(registry),
   })
   closeLater(() => listener.close(drainMsMax))
+  takeWebSockets(http, webSocketPath, request => listener.takeWebSocket(request))
   logger.info({ url: listener.url }, 'listening for MQTT')
   console.log(`mqtt on ${listener.url}`)
   return listener.url

@@ -1,10 +1,10 @@
-// Answers input that is not HTTP, or too slow or too large: there is no request object, so the answer is written to the socket.
+// Answers input that is not HTTP, or too slow or too large, and refused WebSockets: there is no response object, so the answer is written to the socket.
 
 import { randomUUID } from 'node:crypto'
 import { maxHeaderSize, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { errorBody } from '../error-answer.ts'
-import type { ErrorCode } from '../errors.ts'
+import type { HttpError } from '../errors.ts'
 
 /** Error of Node.js's parser (llhttp) or its timeouts. `reason` is a fixed text of the parser. */
 export interface ConnectionError extends Error {
@@ -34,8 +34,16 @@ export function refuseConnection(error: ConnectionError, socket: Socket, headers
     socket.destroySoon()
     return
   }
+  writeError(socket, headers, faultOf(error))
+}
+
+/** Writes an error in the usual format to a socket for which there is no response object, and closes it. */
+export function writeError(
+  socket: Socket,
+  headers: Readonly<Record<string, string>>,
+  { code, detail }: Pick<HttpError, 'code' | 'detail'>,
+): void {
   const id = randomUUID()
-  const { code, detail } = faultOf(error)
   const body = errorBody(code, id, detail)
   const text = JSON.stringify(body)
   const all = {
@@ -59,7 +67,7 @@ function isAnswered(socket: Socket): boolean {
   return (socket as { _httpMessage?: ServerResponse | null })._httpMessage?.headersSent === true
 }
 
-function faultOf({ code, reason }: ConnectionError): { code: ErrorCode; detail: string } {
+function faultOf({ code, reason }: ConnectionError): Pick<HttpError, 'code' | 'detail'> {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return tooLate
   if (code === 'HPE_HEADER_OVERFLOW') return tooLarge
   const why = reason === undefined ? '' : ` (${reason})`

@@ -1,8 +1,7 @@
-// Packets over one socket. They are read one at a time, so what is not read waits at the client; and a connection ends after its last packet was sent.
+// Packets over one connection. They are read one at a time, so what is not read waits at the client; and a connection ends after its last packet was sent.
 
-import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import type { Packet } from 'mqtt-packet'
-import { oneForm } from '../../http/requests/client-address.ts'
 import { decode, decodeConnect, encode, openFrames, type Version } from './packets.ts'
 import type { StartTimer } from './timer.ts'
 
@@ -42,7 +41,7 @@ const answerBytesMax = 16_384
 /** A client that takes only smaller packets gets reason codes without texts (MQTT 5 §3.1.2.11.4). */
 const reasonPacketBytesMin = 1_024
 
-export function openLink(socket: Socket, startTimer: StartTimer): Link {
+export function openLink(socket: Duplex, address: string, startTimer: StartTimer): Link {
   const frames = openFrames()
   const closing = new AbortController()
   let version: Version = 4
@@ -106,7 +105,7 @@ export function openLink(socket: Socket, startTimer: StartTimer): Link {
   }
 
   return {
-    address: socket.remoteAddress === undefined ? '' : oneForm(socket.remoteAddress),
+    address,
     closed: closing.signal,
     async connect(bytesMax) {
       const found = await frame(bytesMax)

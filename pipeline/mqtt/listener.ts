@@ -1,10 +1,15 @@
-// The port for MQTT: accepts connections within their bounds, and ends those whose place another took or whose thing may no longer publish.
+// The port for MQTT, and MQTT over WebSocket: accepts connections within their bounds, and ends those whose place another took or whose thing may no longer publish.
 
 import { createServer, type Server, type Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { createServer as createTlsServer } from 'node:tls'
 import { pause } from '../../config/aborting.ts'
+import { stopDetail } from '../../http/error-answer.ts'
+import { HttpError } from '../../http/errors.ts'
 import { listenFailure, reachableAddress } from '../../http/listen.ts'
+import { oneForm } from '../../http/requests/client-address.ts'
 import type { ServerTls } from '../../http/server.ts'
+import type { TakeWebSocket } from '../../http/web-sockets.ts'
 import { openReceiptClock } from '../ingest/receipt-clock.ts'
 import { watchRights } from '../live/rights.ts'
 import { openBudget } from './bounds/budget.ts'
@@ -16,6 +21,8 @@ import { type Link, openLink } from './link.ts'
 import type { MqttMetrics } from './metrics.ts'
 import { openOutgoing } from './subscribe/outgoing.ts'
 import { type StartTimer, startTimer as startProcessTimer } from './timer.ts'
+import { openUpgrades, protocolFault } from './web-socket.ts'
+import { packetHeadBytesMax } from './well-formed.ts'
 
 export interface MqttListenerParts
   extends Omit<MqttParts, 'say' | 'startTimer' | 'receiptUs' | 'budget' | 'rights' | 'outgoingOf' | 'deliveries'> {
@@ -30,6 +37,8 @@ export interface MqttListenerParts
 export interface MqttListener {
   /** As a client writes it: `mqtt://127.0.0.1:1883`. */
   readonly url: string
+  /** Over WebSocket, within the same bounds. */
+  readonly takeWebSocket: TakeWebSocket
   /** Accepts no more connections, answers the messages that were taken, and closes; after `drainMsMax` the remaining connections are closed. */
   close(drainMsMax: number): Promise<void>
 }
@@ -58,30 +67,52 @@ export async function openMqttListener(parts: MqttListenerParts): Promise<MqttLi
   const rechecks = openRechecks(logger)
   const sockets = new Set<Socket>()
   const serving = new Set<Promise<void>>()
+  const upgrade = openUpgrades(parts.payloadBytesMax + packetHeadBytesMax)
+  let isClosing = false
 
-  async function serve(socket: Socket): Promise<void> {
-    const link = openLink(socket, startTimer)
+  async function serveStream(stream: Duplex, address: string, greeted: () => void): Promise<void> {
+    const link = openLink(stream, address, startTimer)
     handshakes.add(link)
     const join: Connections['join'] = connection => {
       handshakes.delete(link)
       return members.join(connection)
     }
     try {
-      await serveConnection(link, shared, { greeted: () => halfOpen.remove(socket), join, leave: connection => members.leave(connection) })
+      await serveConnection(link, shared, { greeted, join, leave: connection => members.leave(connection) })
     } catch (error) {
       logger.error({ err: error }, 'a connection of MQTT failed')
-      socket.destroy()
+      stream.destroy()
     } finally {
       handshakes.delete(link)
       link.end()
     }
   }
 
+  function serve(...connection: Parameters<typeof serveStream>): void {
+    const served = serveStream(...connection).finally(() => serving.delete(served))
+    serving.add(served)
+  }
+
   function onSocket(socket: Socket): void {
     // What arrived before the client ended its side is handled, and acknowledged.
     socket.allowHalfOpen = true
-    const served = serve(socket).finally(() => serving.delete(served))
-    serving.add(served)
+    serve(socket, addressOf(socket), () => halfOpen.remove(socket))
+  }
+
+  /** @returns false if there are too many connections */
+  function admit(socket: Socket, address: string): boolean {
+    if (sockets.size >= options.connectionsMax) {
+      shared.say({ address }, `connection refused: there are ${options.connectionsMax}, see mqtt.connections_max`)
+      return false
+    }
+    if (!halfOpen.add(socket, address)) return false
+    sockets.add(socket)
+    connectionMetrics.opened()
+    socket.once('close', () => {
+      sockets.delete(socket)
+      connectionMetrics.closed()
+    })
+    return true
   }
 
   const socketOptions = { noDelay: true, keepAlive: true, keepAliveInitialDelay: probeMs }
@@ -89,21 +120,10 @@ export async function openMqttListener(parts: MqttListenerParts): Promise<MqttLi
     tls === undefined
       ? createServer(socketOptions, onSocket)
       : createTlsServer({ ...socketOptions, ...tls, minVersion: 'TLSv1.2', handshakeTimeout: options.connectTimeoutMs }, onSocket)
-  server.maxConnections = options.connectionsMax
   // Of TLS the connection below it, which is there before its handshake.
   server.on('connection', (socket: Socket) => {
-    if (!halfOpen.add(socket)) {
-      socket.destroy()
-      return
-    }
-    sockets.add(socket)
-    connectionMetrics.opened()
-    socket.once('close', () => {
-      sockets.delete(socket)
-      connectionMetrics.closed()
-    })
+    if (!admit(socket, addressOf(socket))) socket.destroy()
   })
-  server.on('drop', () => shared.say({ address: '' }, `connection refused: there are ${options.connectionsMax}, see mqtt.connections_max`))
   await listen(server, options)
   server.on('error', error => logger.error({ err: error }, 'cannot accept a connection of MQTT'))
   const stopListening = access.onChange(change => {
@@ -117,16 +137,36 @@ export async function openMqttListener(parts: MqttListenerParts): Promise<MqttLi
 
   return {
     url: `${tls === undefined ? 'mqtt' : 'mqtts'}://${reachableAddress(server, options)}`,
+    takeWebSocket(wanted) {
+      const { request, socket, address } = wanted
+      if (isClosing) return new HttpError('unavailable', stopDetail)
+      const fault = protocolFault(request)
+      if (fault !== undefined) return fault
+      if (!admit(socket, address)) return new HttpError('unavailable', 'there are too many connections of MQTT: retry')
+      socket.setKeepAlive(true, probeMs)
+      upgrade(wanted, {
+        opened(stream, greeted) {
+          serve(stream, address, () => {
+            greeted()
+            halfOpen.remove(socket)
+          })
+        },
+        failed: sentence => shared.say({ address }, `connection closed: ${sentence}`),
+      })
+      return undefined
+    },
     async close(drainMsMax) {
+      isClosing = true
       stopListening()
       rechecks.stop()
-      const closed = new Promise<void>(resolve => server.close(() => resolve()))
+      const closed = [...sockets].map(socket => new Promise<void>(resolve => void socket.once('close', () => resolve())))
+      closed.push(new Promise(resolve => void server.close(() => resolve())))
       const drained = new AbortController()
       async function drain(): Promise<void> {
         halfOpen.close()
         for (const link of handshakes) link.end()
         await Promise.all([...members.all()].map(connection => connection.drain()))
-        await closed
+        await Promise.all(closed)
         await Promise.all(serving)
         drained.abort()
       }
@@ -135,6 +175,10 @@ export async function openMqttListener(parts: MqttListenerParts): Promise<MqttLi
       for (const socket of sockets) socket.destroy()
     },
   }
+}
+
+function addressOf({ remoteAddress }: Socket): string {
+  return remoteAddress === undefined ? '' : oneForm(remoteAddress)
 }
 
 function listen(server: Server, { host, port }: MqttParts['options']): Promise<void> {

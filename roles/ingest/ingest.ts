@@ -63,7 +63,7 @@ async function open(options: IngestRoleOptions, openLog: OpenIngestLog, role: Ro
     isServing: () => control.isAccepted(),
   })
   const { live, sessions } = await openSubscribing(options, role)
-  await openMqtt({ ...parts, publisher, live, sessions, mqtt: options.mqtt, registry, closeLater })
+  await openMqtt({ ...parts, publisher, live, sessions, mqtt: options.mqtt, http: listeners.app, registry, closeLater })
   const openingLog = openWhenThere({
     open: () => openLog(options.log, logger),
     closeLate: late => late.close(),

@@ -49,15 +49,18 @@ test('a record published over HTTP is returned by the reader, resolved', async (
   expect(await platform.stop()).toBe(0)
 })
 
-test.each([4, 5] as const)(
-  'a message acknowledged over MQTT, version %i, is read over HTTP, and others over HTTP are heard',
-  async protocolVersion => {
+test.each([
+  [4, 'TCP'],
+  [5, 'WebSocket'],
+] as const)(
+  'a message acknowledged over MQTT, version %i over %s, is read over HTTP, and others over HTTP are heard',
+  async (protocolVersion, transport) => {
     await using folder = await startedFolder()
     const platform = await startPlatform({ data: folder.path })
     const site = await makeSite(platform.url)
     const [, url] = /^mqtt on (mqtt:\S+)$/m.exec(platform.printed())!
     const options = { protocolVersion, username: site.thing, password: site.device.replace('Thing ', ''), reconnectPeriod: 0 }
-    const client = await mqtt.connectAsync(url!, options)
+    const client = await mqtt.connectAsync(transport === 'TCP' ? url! : `${platform.url.replace('http', 'ws')}/mqtt`, options)
     const heard: string[] = []
     const second = new Promise(resolve =>
       client.on('message', (topic, payload) => {

@@ -1,11 +1,11 @@
 // Connections that have not sent a CONNECT yet, also those within their TLS handshake: bounded together, and for each network.
 
 import type { Socket } from 'node:net'
-import { networkOf, oneForm } from '../../../http/requests/client-address.ts'
+import { networkOf } from '../../../http/requests/client-address.ts'
 
 export interface HalfOpen {
-  /** @returns false if its network has as many as it may; with more than all together may be, the oldest is closed */
-  add(socket: Socket): boolean
+  /** @param address of the client @returns false if its network has as many as it may; with more than all together may be, the oldest is closed */
+  add(socket: Socket, address: string): boolean
   /** Its CONNECT has arrived, or it is closed. @param socket that was added, or the one of TLS on it */
   remove(socket: Socket): void
   /** Closes all. */
@@ -31,9 +31,9 @@ export function openHalfOpen(max: number): HalfOpen {
   }
 
   return {
-    add(socket) {
+    add(socket, address) {
       const peer = peerOf(socket)
-      const network = socket.remoteAddress === undefined ? '' : networkOf(oneForm(socket.remoteAddress))
+      const network = networkOf(address)
       const count = countByNetwork.get(network) ?? 0
       if (count >= networkMax) return false
       open.set(peer, { socket, network })
@@ -55,6 +55,6 @@ export function openHalfOpen(max: number): HalfOpen {
 }
 
 /** A connection of TLS has the address and the port of the one below it. */
-function peerOf({ remoteAddress, remotePort }: Socket): string {
-  return `${remotePort} ${remoteAddress}`
+function peerOf({ remoteAddress, remotePort, localPort }: Socket): string {
+  return `${remotePort} ${remoteAddress} ${localPort}`
 }

@@ -4,14 +4,16 @@ import type { IConnackPacket, IConnectPacket, IPublishPacket } from 'mqtt-packet
 import { Registry } from 'prom-client'
 import { expect, onTestFinished } from 'vitest'
 import type { AccessChange } from '../../../control-plane/client.ts'
-import type { ServerTls } from '../../../http/server.ts'
+import type { ServerOptions, ServerTls } from '../../../http/server.ts'
+import { takeWebSockets } from '../../../http/web-sockets.ts'
 import { openIngestMetrics } from '../../../pipeline/ingest/metrics.ts'
 import { openPublisher } from '../../../pipeline/ingest/publisher.ts'
 import type { Log, LogPosition, OutgoingMessage } from '../../../pipeline/log.ts'
-import { openMqttListener } from '../../../pipeline/mqtt/listener.ts'
+import { type MqttListener, openMqttListener } from '../../../pipeline/mqtt/listener.ts'
 import { openMqttMetrics } from '../../../pipeline/mqtt/metrics.ts'
 import type { MqttOptions } from '../../../pipeline/mqtt/options.ts'
 import type { SessionStore } from '../../../pipeline/mqtt/sessions/store.ts'
+import { startServer } from '../../http/test-server.ts'
 import { type FakeLog, openFakeLog } from '../fake-log.ts'
 import { channel, key, openKeys, thing, unlimited } from '../ingest/site.ts'
 import { type FakeTopic, openFakeTopic } from '../live/fake-topic.ts'
@@ -33,6 +35,7 @@ export interface ManualTimer {
 
 export interface MqttSite {
   readonly port: number
+  readonly takeWebSocket: MqttListener['takeWebSocket']
   readonly log: FakeLog
   /** What subscribers hear. */
   readonly topic: FakeTopic
@@ -139,6 +142,7 @@ export async function openSite({
 
   return {
     port,
+    takeWebSocket: listener.takeWebSocket,
     log,
     topic,
     keys,
@@ -157,6 +161,14 @@ export async function openSite({
     },
     close: drainMsMax => listener.close(drainMsMax),
   }
+}
+
+/** A server of HTTP with the WebSockets of the site. @returns their URL */
+export async function openWebSockets(site: MqttSite, options: Partial<ServerOptions> = {}): Promise<string> {
+  const { app, port } = await startServer(options)
+  takeWebSockets(app, '/mqtt', site.takeWebSocket)
+  onTestFinished(() => app.close())
+  return `ws://127.0.0.1:${port}/mqtt`
 }
 
 export function publish(client: Client, own: Partial<IPublishPacket> = {}): void {

@@ -21,7 +21,7 @@ interface Statement {
   /** What follows the CONNACK if there is one: the first bytes of packets, `closed` for none. */
   readonly answer?: Partial<Record<Version, string>>
   /** The start of the name of a test. */
-  readonly shown?: readonly [file: 'connect' | 'exactly-once' | 'packets' | 'publish' | 'sessions' | 'subscribe', name: string]
+  readonly shown?: readonly [file: 'connect' | 'exactly-once' | 'packets' | 'publish' | 'sessions' | 'subscribe' | 'web-socket', name: string]
   readonly not?: string
 }
 
@@ -458,6 +458,11 @@ const statements: readonly Statement[] = [
     after: version => packet(0x82, 0, 1, none(version), text('a'), 0xc0),
     answer: malformed,
   },
+  // WebSocket
+  { id: both('6.0.0-1'), what: 'binary frames only', shown: ['web-socket', 'a frame of text closes the connection'] },
+  { id: both('6.0.0-2'), what: 'packets and frames are divided differently', shown: ['web-socket', 'packets may be divided among frames'] },
+  { id: both('6.0.0-3'), what: 'a client offers the subprotocol', shown: ['web-socket', 'a client that does not offer MQTT is refused'] },
+  { id: both('6.0.0-4'), what: 'the subprotocol that is selected', shown: ['web-socket', 'packets may be divided among frames'] },
 ]
 
 const cases = statements.flatMap(statement =>

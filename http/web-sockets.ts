@@ -1,0 +1,73 @@
+// WebSockets on the port of the API: passes on requests for one, by the rules that hold for other requests too.
+
+import type { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { HttpError } from './errors.ts'
+import type { ClientAddresses } from './requests/client-address.ts'
+import { writeError } from './requests/refused-connection.ts'
+import type { HttpServer } from './server.ts'
+
+/** A request for a WebSocket. The socket belongs to who takes it. */
+export interface WebSocketRequest {
+  readonly request: IncomingMessage
+  readonly socket: Socket
+  /** What arrived behind the request. */
+  readonly head: Buffer
+  /** Of the client; empty if the connection was closed before. */
+  readonly address: string
+}
+
+/** @returns why it is refused */
+export type TakeWebSocket = (request: WebSocketRequest) => HttpError | undefined
+
+export interface WebSockets {
+  take(path: string, take: TakeWebSocket): void
+  /** Whether its path takes WebSockets. Another request is answered as if it asked for none. */
+  isWanted(request: IncomingMessage): boolean
+  /** Node.js's event `upgrade`. */
+  onUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void
+}
+
+interface WebSocketsParts {
+  readonly hostFault: (request: IncomingMessage) => HttpError | undefined
+  readonly allowedOrigins: readonly string[]
+  readonly addressOf: ClientAddresses
+  /** Of every answer. */
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** The server decorator with its WebSockets. */
+export const webSocketsKey = 'webSockets'
+
+/** Requests for a WebSocket at this path are passed to `take`. */
+export function takeWebSockets(app: HttpServer, path: string, take: TakeWebSocket): void {
+  app.getDecorator<WebSockets>(webSocketsKey).take(path, take)
+}
+
+export function openWebSockets({ hostFault, allowedOrigins, addressOf, headers }: WebSocketsParts): WebSockets {
+  const takers = new Map<string, TakeWebSocket>()
+  const takerOf = ({ url = '' }: IncomingMessage): TakeWebSocket | undefined => takers.get(url.split('?', 1)[0]!)
+  return {
+    take: (path, take) => void takers.set(path, take),
+    isWanted: request =>
+      request.method === 'GET' && request.headers.upgrade?.toLowerCase() === 'websocket' && takerOf(request) !== undefined,
+    onUpgrade(request, duplex, head) {
+      const socket = duplex as Socket
+      // Node.js no longer listens.
+      socket.on('error', () => socket.destroy())
+      const fault =
+        hostFault(request) ??
+        originFault(request, allowedOrigins) ??
+        takerOf(request)!({ request, socket, head, address: addressOf(request) })
+      if (fault !== undefined) writeError(socket, headers, fault)
+    },
+  }
+}
+
+/** Browsers let pages of any origin open a WebSocket, and would show it the certificate of their user. Other clients send no origin (RFC 6455 §10.2). */
+function originFault({ headers: { origin, host } }: IncomingMessage, allowed: readonly string[]): HttpError | undefined {
+  if (origin === undefined || allowed.includes('*') || allowed.includes(origin)) return undefined
+  if (URL.canParse(origin) && new URL(origin).host === host?.toLowerCase()) return undefined
+  return new HttpError('forbidden', 'pages of this origin may not connect: name it in http.allowed_origins (SVC_HTTP_ALLOWED_ORIGINS)')
+}
