@@ -12,8 +12,8 @@ import { parseListenAddress } from './listen-address.ts'
 import { type Compatibility, warnOfCompatibility } from './older-clients.ts'
 import { openapiRoutes } from './openapi/openapi.ts'
 import type { HttpOptions } from './options.ts'
-import { createServer, type HttpServer, type ServerTls } from './server.ts'
-import { readServerTls } from './tls-files.ts'
+import { createServer, type HttpServer } from './server.ts'
+import { readServerTls, type ServerTls } from './tls-files.ts'
 
 export interface RoleListenersOptions {
   readonly logger: Logger

@@ -35,6 +35,7 @@ import { jsonParser, needsBody } from './requests/json-body.ts'
 import { prepareQuery } from './requests/query-string.ts'
 import { refuseConnection } from './requests/refused-connection.ts'
 import { longListIn } from './requests/validation.ts'
+import { type ServerTls, tlsServerOptions } from './tls-files.ts'
 import { openWebSockets, webSocketsKey } from './web-sockets.ts'
 
 /** The parameter of route plugins: `(app: HttpServer) => Promise<void>`. */
@@ -46,15 +47,6 @@ export interface ServerOptions extends Partial<Omit<HttpOptions, 'port' | 'certF
   /** Enables HTTPS; with `ca`, only clients with a certificate of that authority may connect. */
   readonly tls?: ServerTls | undefined
   readonly compatibility?: Compatibility
-}
-
-/** Each as PEM. */
-export interface ServerTls {
-  readonly cert: string
-  readonly key: string
-  readonly ca?: string
-  /** Asks clients for a certificate, but accepts any or none: the code that reads it (client-certificate.ts) decides. */
-  readonly asksForCertificate?: boolean
 }
 
 /**
@@ -132,7 +124,8 @@ export function createServer({
   const addressOf = openClientAddresses(trustedProxies, logger)
   app.decorateRequest(clientAddressKey, null)
   app.decorate(clientAddressesKey, addressOf)
-  app.decorate(trustedProxiesKey, openTrustedProxies(trustedProxies))
+  const isTrustedProxy = openTrustedProxies(trustedProxies)
+  app.decorate(trustedProxiesKey, isTrustedProxy)
   // Compiled at the first response: a route describes up to ten, and compiling those of errors, which are never serialized with it, would delay the start.
   app.setSerializerCompiler(({ schema }) => {
     let serialize: ((data: unknown) => string) | undefined
@@ -143,7 +136,7 @@ export function createServer({
 
   const absent = trackRoutes(app)
   const hostFault = openHostCheck(app.server, host === undefined ? hosts : [host, ...hosts])
-  const webSockets = openWebSockets({ hostFault, allowedOrigins, addressOf, headers: safety })
+  const webSockets = openWebSockets({ hostFault, allowedOrigins, addressOf, isTrustedProxy, headers: safety, logger })
   app.decorate(webSocketsKey, webSockets)
   app.server.on('upgrade', webSockets.onUpgrade)
   app.addHook('preClose', async () => {
@@ -194,10 +187,8 @@ export function createServer({
 /** Fastify takes the options of Node.js's server under the name of the protocol. Its HTTP and HTTPS types differ, which this hides from callers. */
 function protocol(tls: ServerTls | undefined, options: HttpServerOptions): { http: HttpServerOptions } {
   if (tls === undefined) return { http: options }
-  const { asksForCertificate = false, ...texts } = tls
-  const asks = { requestCert: asksForCertificate || tls.ca !== undefined, rejectUnauthorized: tls.ca !== undefined }
   // The handshake counts toward the time limit of the head: by default Node.js would wait for two minutes.
-  return { https: { ...options, ...texts, ...asks, minVersion: 'TLSv1.2', handshakeTimeout: options.headersTimeout } } as unknown as {
+  return { https: { ...options, ...tlsServerOptions(tls), handshakeTimeout: options.headersTimeout } } as unknown as {
     http: HttpServerOptions
   }
 }

@@ -2,9 +2,8 @@
 
 import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { createSecureContext } from 'node:tls'
+import { createSecureContext, type TlsOptions } from 'node:tls'
 import { SecretError } from '../config/secrets.ts'
-import type { ServerTls } from './server.ts'
 
 export interface TlsFiles {
   readonly certFile?: string
@@ -16,6 +15,22 @@ export interface TlsTexts {
   readonly cert?: string
   readonly key?: string
   readonly ca?: string
+}
+
+/** Each as PEM. */
+export interface ServerTls {
+  readonly cert: string
+  readonly key: string
+  /** Only clients with a certificate of this authority may connect. */
+  readonly ca?: string
+  /** Asks clients for a certificate, but accepts any or none: the code that reads it (client-certificate.ts) decides. */
+  readonly asksForCertificate?: boolean
+}
+
+/** What Node.js's servers take. */
+export function tlsServerOptions({ asksForCertificate = false, ...texts }: ServerTls): TlsOptions {
+  const hasAuthority = texts.ca !== undefined
+  return { ...texts, requestCert: asksForCertificate || hasAuthority, rejectUnauthorized: hasAuthority, minVersion: 'TLSv1.2' }
 }
 
 /**

@@ -3,8 +3,9 @@
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import type { Logger } from '../config/logger.ts'
 import { HttpError } from './errors.ts'
-import type { ClientAddresses } from './requests/client-address.ts'
+import { addressOfPeer, type ClientAddresses } from './requests/client-address.ts'
 import { writeError } from './requests/refused-connection.ts'
 import type { HttpServer } from './server.ts'
 
@@ -16,10 +17,11 @@ export interface WebSocketRequest {
   readonly head: Buffer
   /** Of the client; empty if the connection was closed before. */
   readonly address: string
+  readonly isFromTrustedProxy: boolean
 }
 
-/** @returns why it is refused */
-export type TakeWebSocket = (request: WebSocketRequest) => HttpError | undefined
+/** @throws HttpError if it is refused */
+export type TakeWebSocket = (request: WebSocketRequest) => void
 
 export interface WebSockets {
   take(path: string, take: TakeWebSocket): void
@@ -33,6 +35,8 @@ interface WebSocketsParts {
   readonly hostFault: (request: IncomingMessage) => HttpError | undefined
   readonly allowedOrigins: readonly string[]
   readonly addressOf: ClientAddresses
+  readonly isTrustedProxy: (address: string) => boolean
+  readonly logger: Pick<Logger, 'error'>
   /** Of every answer. */
   readonly headers: Readonly<Record<string, string>>
 }
@@ -45,7 +49,7 @@ export function takeWebSockets(app: HttpServer, path: string, take: TakeWebSocke
   app.getDecorator<WebSockets>(webSocketsKey).take(path, take)
 }
 
-export function openWebSockets({ hostFault, allowedOrigins, addressOf, headers }: WebSocketsParts): WebSockets {
+export function openWebSockets({ hostFault, allowedOrigins, addressOf, isTrustedProxy, headers, logger }: WebSocketsParts): WebSockets {
   const takers = new Map<string, TakeWebSocket>()
   const takerOf = ({ url = '' }: IncomingMessage): TakeWebSocket | undefined => takers.get(url.split('?', 1)[0]!)
   return {
@@ -56,11 +60,15 @@ export function openWebSockets({ hostFault, allowedOrigins, addressOf, headers }
       const socket = duplex as Socket
       // Node.js no longer listens.
       socket.on('error', () => socket.destroy())
-      const fault =
-        hostFault(request) ??
-        originFault(request, allowedOrigins) ??
-        takerOf(request)!({ request, socket, head, address: addressOf(request) })
-      if (fault !== undefined) writeError(socket, headers, fault)
+      try {
+        const fault = hostFault(request) ?? originFault(request, allowedOrigins)
+        if (fault !== undefined) throw fault
+        const isFromTrustedProxy = isTrustedProxy(addressOfPeer(request))
+        takerOf(request)!({ request, socket, head, address: addressOf(request), isFromTrustedProxy })
+      } catch (error) {
+        if (!(error instanceof HttpError)) logger.error({ err: error }, 'request for a WebSocket failed')
+        writeError(socket, headers, error instanceof HttpError ? error : new HttpError('internal'))
+      }
     },
   }
 }

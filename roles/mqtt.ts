@@ -6,11 +6,12 @@ import type { ProcessScope } from '../config/run-process.ts'
 import type { HttpServer } from '../http/server.ts'
 import { readServerTls } from '../http/tls-files.ts'
 import { takeWebSockets } from '../http/web-sockets.ts'
+import type { IngestOptions } from '../pipeline/ingest/options.ts'
 import type { MqttListenerParts } from '../pipeline/mqtt/listener.ts'
 import type { MqttOptions } from '../pipeline/mqtt/options.ts'
 
 interface MqttParts extends Pick<MqttListenerParts, 'publisher' | 'access' | 'metrics' | 'arrivals' | 'live' | 'sessions'> {
-  readonly options: { readonly payloadBytesMax: number }
+  readonly options: Pick<IngestOptions, 'payloadBytesMax' | 'clientCertificates'>
   readonly mqtt: MqttOptions
   /** For MQTT over WebSocket. Close it after this. */
   readonly http: HttpServer
@@ -35,6 +36,7 @@ export async function openMqtt(parts: MqttParts): Promise<string | undefined> {
     import('../pipeline/mqtt/listener.ts'),
     import('../pipeline/mqtt/metrics.ts'),
   ])
+  const tls = await readServerTls('mqtt', mqtt)
   const listener = await openMqttListener({
     publisher,
     access,
@@ -45,7 +47,8 @@ export async function openMqtt(parts: MqttParts): Promise<string | undefined> {
     options: mqtt,
     payloadBytesMax: options.payloadBytesMax,
     logger,
-    tls: await readServerTls('mqtt', mqtt),
+    tls: tls && { ...tls, asksForCertificate: mqtt.clientCertificates },
+    clientCertificates: options.clientCertificates,
     connectionMetrics: openMqttMetrics(registry),
   })
   closeLater(() => listener.close(drainMsMax))

@@ -109,7 +109,8 @@ export function networkOf(address: string, bits: 48 | 64 = 64): string {
     .join('.')
 }
 
-function addressOfPeer({ socket }: Pick<IncomingMessage, 'socket'>): string {
+/** The address of the connection, in one form; empty if it was closed. */
+export function addressOfPeer({ socket }: Pick<IncomingMessage, 'socket'>): string {
   return socket.remoteAddress === undefined ? '' : oneForm(socket.remoteAddress)
 }
 

@@ -1,16 +1,16 @@
 // The client's certificate: from the TLS connection to this server, or from a trusted proxy in the header `Client-Cert` (RFC 9440).
 
 import { X509Certificate } from 'node:crypto'
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
-import type { FastifyRequest } from 'fastify'
 import { HttpError } from '../errors.ts'
-import { isFromTrustedProxy } from './client-address.ts'
 
 /** A byte-sequence item (RFC 8941 §3.3.5): Base64 between colons. */
 const byteSequence = /^:([A-Za-z0-9+/]+={0,2}):$/
 
 /** The certificate of the TLS connection, whose key the client proved to hold in the handshake; undefined if it has none. */
-export function certificateOfConnection({ raw: { socket } }: FastifyRequest): X509Certificate | undefined {
+export function certificateOfConnection(socket: Socket): X509Certificate | undefined {
   return socket instanceof TLSSocket ? socket.getPeerX509Certificate() : undefined
 }
 
@@ -21,10 +21,10 @@ export function certificateOfConnection({ raw: { socket } }: FastifyRequest): X5
  * @returns undefined without the header
  * @throws HttpError `unauthenticated` if another peer sent the header, or if it contains no certificate
  */
-export function certificateOfHeader(request: FastifyRequest): X509Certificate | undefined {
-  const header = request.headers['client-cert']
+export function certificateOfHeader(headers: IncomingHttpHeaders, isFromTrustedProxy: boolean): X509Certificate | undefined {
+  const header = headers['client-cert']
   if (header === undefined) return undefined
-  if (!isFromTrustedProxy(request))
+  if (!isFromTrustedProxy)
     throw new HttpError(
       'unauthenticated',
       'the header Client-Cert is accepted only from proxies listed in http.trusted_proxies: connect through one',

@@ -1,5 +1,6 @@
 // Client certificates as an alternative to thing keys: reads them from connections or headers, and closes connections whose certificate was revoked.
 
+import type { IncomingHttpHeaders } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import {
@@ -10,6 +11,7 @@ import {
   certificateCredential,
   noChannel,
 } from '../../control-plane/client.ts'
+import { isFromTrustedProxy } from '../../http/requests/client-address.ts'
 import { certificateOfConnection, certificateOfHeader } from '../../http/requests/client-certificate.ts'
 import type { IngestOptions } from './options.ts'
 
@@ -34,6 +36,23 @@ interface Watched {
 /** How many certificates are rechecked in parallel. */
 const requestsMax = 8
 
+/** How a client shows its certificate. */
+export interface Shown {
+  readonly socket: Socket
+  readonly headers?: IncomingHttpHeaders
+  readonly isFromTrustedProxy?: boolean
+}
+
+/** @throws HttpError `unauthenticated` for a header that is malformed or not from a trusted proxy */
+export function shownCredential(
+  from: IngestOptions['clientCertificates'],
+  { socket, headers = {}, isFromTrustedProxy = false }: Shown,
+): Credential | undefined {
+  if (from === 'none') return undefined
+  const certificate = from === 'tls' ? certificateOfConnection(socket) : certificateOfHeader(headers, isFromTrustedProxy)
+  return certificate && certificateCredential(certificate)
+}
+
 export function openCertificates(
   access: AccessControl,
   from: IngestOptions['clientCertificates'],
@@ -42,10 +61,7 @@ export function openCertificates(
   if (from === 'none') return { credentialOf: () => undefined, noteGood: () => undefined, close: () => undefined }
   if (from === 'header') {
     return {
-      credentialOf(request) {
-        const certificate = certificateOfHeader(request)
-        return certificate && certificateCredential(certificate)
-      },
+      credentialOf: request => shownCredential(from, shownBy(request)),
       // Nothing to close: the connection is the proxy's.
       noteGood: () => undefined,
       close: () => undefined,
@@ -58,21 +74,23 @@ export function openCertificates(
       const { socket } = request.raw
       const known = credentials.get(socket)
       if (known !== undefined) return known
-      const certificate = certificateOfConnection(request)
-      if (certificate === undefined) return undefined
-      const credential = certificateCredential(certificate)
-      credentials.set(socket, credential)
+      const credential = shownCredential(from, shownBy(request))
+      if (credential !== undefined) credentials.set(socket, credential)
       return credential
     },
     noteGood(request) {
       const { socket } = request.raw
       const credential = credentials.get(socket)
       if (credential === undefined || connections.has(socket)) return
-      const certificate = certificateOfConnection(request)
+      const certificate = certificateOfConnection(socket)
       if (certificate !== undefined) connections.watch(socket, credential, thingOf(certificate.subject))
     },
     close: () => connections.close(),
   }
+}
+
+function shownBy(request: FastifyRequest): Shown {
+  return { socket: request.raw.socket, headers: request.headers, isFromTrustedProxy: isFromTrustedProxy(request) }
 }
 
 /** The subject of the platform's certificates is just the thing's id. */

@@ -24,7 +24,7 @@ export interface Connection {
   /** Takes no more messages, answers those that were taken, and closes. The will is not published. */
   drain(): Promise<void>
   /**
-   * Ends it if the key is no longer valid, or if it cannot be checked now and `mustKnow`.
+   * Ends it if the key or certificate is no longer valid, or if it cannot be checked now and `mustKnow`.
    *
    * @returns false if it could not be checked
    */
@@ -95,14 +95,14 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
       if (hasEnded) return true
       const refusal = await whyRefused(session, access)
       if (refusal === undefined) watchKeyEnd()
-      else if (refusal.code !== 'unavailable') end(reasons.notAuthorized, 'the key of the thing is no longer valid')
+      else if (refusal.code !== 'unavailable') end(reasons.notAuthorized, 'the key or certificate of the thing is no longer valid')
       else if (mustKnow) end(reasons.serverBusy, refusal.sentence)
       else return false
       return true
     },
   }
 
-  /** A key that was replaced ends later, without another change. */
+  /** A key that was replaced, or a certificate, ends later, without another change. */
   function watchKeyEnd(): void {
     keyEnd?.stop()
     keyEnd = undefined
@@ -261,7 +261,7 @@ async function accept(link: Link, parts: MqttParts, connections: Connections): P
     const connect = await link.connect(packetHeadBytesMax)
     if (connect === undefined) return undefined
     connections.greeted()
-    const answer = await authenticate(connect, link.address, access, expirySecondsMaxOf(parts))
+    const answer = await authenticate(connect, link, access, expirySecondsMaxOf(parts))
     if (!('sentence' in answer)) return link.closed.aborted ? undefined : answer
     refuse(link, parts, answer)
   } catch (error) {

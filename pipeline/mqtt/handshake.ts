@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto'
 import type { IConnackPacket, IConnectPacket } from 'mqtt-packet'
 import { type Access, type AccessControl, AccessUnavailableError, type Credential, noChannel } from '../../control-plane/client.ts'
 import type { ErrorCode } from '../../http/errors.ts'
+import type { Peer } from './link.ts'
 import type { Version } from './packets.ts'
 import { PacketError, reasons, returnCodes } from './reasons.ts'
 import { topicFault } from './topic.ts'
@@ -30,11 +31,11 @@ export interface Session {
   /** How long the session outlives the connection, as the client asked for and is granted. A DISCONNECT may change it (MQTT 5 §3.14.2.2.2). */
   readonly askedExpirySeconds: number
   expirySeconds: number
-  /** The thing of the key. */
+  /** The thing of the key or certificate. */
   thing: string
   /** The owner of the thing, if they registered themselves and have bounds. */
   boundedOwner: string | undefined
-  /** When the key ends because another has replaced it: milliseconds since 1970. */
+  /** When the key ends because another has replaced it, or the certificate: milliseconds since 1970. */
   endsMs: number | undefined
 }
 
@@ -60,10 +61,23 @@ const unknownKey: Refusal = {
     'unknown thing key: send as password the key returned when the thing was created, and as user name the id of the thing or nothing',
 }
 
-/** The same for every wrong key or user name, so that it does not tell what exists. @throws PacketError */
+const unknownCertificate: Refusal = {
+  reasonCode: reasons.notAuthorized,
+  returnCode: returnCodes.notAuthorized,
+  code: 'unauthenticated',
+  sentence:
+    'this certificate is revoked, has expired, was not issued by this platform, or is of another thing than the user name: get another one with POST /certs',
+}
+
+/**
+ * The same for every wrong key or certificate, and every user name with it, so that it does not tell what exists. A password takes precedence over a
+ * certificate.
+ *
+ * @throws PacketError
+ */
 export async function authenticate(
   connect: IConnectPacket & { readonly protocolVersion: Version },
-  address: string,
+  { address, certificate }: Peer,
   access: AccessControl,
   expirySecondsMax: number,
 ): Promise<Session | Refusal> {
@@ -89,12 +103,13 @@ export async function authenticate(
     throw new PacketError(reasons.protocolError, 'the Receive Maximum or the Maximum Packet Size is 0')
   }
   const secret = password?.toString() ?? ''
-  if (!keyPattern.test(secret)) return unknownKey
+  const credential: Credential = secret === '' && certificate !== undefined ? certificate : { scheme: 'Thing', secret }
+  if (credential.scheme === 'Thing' && !keyPattern.test(secret)) return unknownKey
   // MQTT 3.1.1 has no expiry: a session that is not clean stays.
   const askedExpirySeconds = version === 5 ? (properties.sessionExpiryInterval ?? 0) : clean ? 0 : expirySecondsMax
   const session: Session = {
     version,
-    credential: { scheme: 'Thing', secret },
+    credential,
     userName: username.toLowerCase(),
     clientId: clientId === '' ? randomUUID() : clientId,
     isClientIdAssigned: clientId === '',
@@ -114,19 +129,21 @@ export async function authenticate(
   return (await whyRefused(session, access)) ?? session
 }
 
-/** @returns undefined if the key is that of a thing, whichever channels it is connected to */
+/** @returns undefined if the key or certificate is that of a thing, whichever channels it is connected to */
 export async function whyRefused(session: Session, access: AccessControl): Promise<Refusal | undefined> {
   const { credential, address, userName } = session
+  const [unknown, what] =
+    credential.scheme === 'Certificate' ? [unknownCertificate, 'invalid certificate'] : [unknownKey, 'unknown thing key']
   try {
     const answer = await access.authorize({ credential, channel: noChannel, action: 'publish', address })
     if (!answer.allowed && answer.reason === 'limited') {
-      const sentence = `too many attempts with this unknown thing key from this address: retry after ${Math.ceil(answer.leftMs / 1000)} s`
+      const sentence = `too many attempts with this ${what} from this address: retry after ${Math.ceil(answer.leftMs / 1000)} s`
       const codes = { reasonCode: reasons.connectionRateExceeded, returnCode: returnCodes.notAuthorized }
       return { ...codes, code: 'too_many_requests', sentence }
     }
-    if (!answer.allowed && answer.reason === 'unauthenticated') return unknownKey
+    if (!answer.allowed && answer.reason === 'unauthenticated') return unknown
     const { publisher, owner, isBounded, endsMs } = answer as Access & { readonly reason?: 'forbidden' }
-    if (publisher === undefined || publisher === null || isOther(userName, publisher)) return unknownKey
+    if (publisher === undefined || publisher === null || isOther(userName, publisher)) return unknown
     session.thing = publisher
     session.boundedOwner = isBounded === true ? owner : undefined
     session.endsMs = endsMs
@@ -138,7 +155,7 @@ export async function whyRefused(session: Session, access: AccessControl): Promi
   }
 }
 
-/** Whether a client says that it is another thing than its key is of. */
+/** Whether a client says that it is another thing than its key or certificate is of. */
 function isOther(userName: string, thing: string): boolean {
   return userName !== '' && userName !== thing
 }

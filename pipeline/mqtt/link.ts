@@ -2,12 +2,18 @@
 
 import type { Duplex } from 'node:stream'
 import type { Packet } from 'mqtt-packet'
+import type { Credential } from '../../control-plane/client.ts'
 import { decode, decodeConnect, encode, openFrames, type Version } from './packets.ts'
 import type { StartTimer } from './timer.ts'
 
-export interface Link {
-  /** Of the client. */
+/** A client before its CONNECT. */
+export interface Peer {
   readonly address: string
+  /** The one that it showed when it connected. */
+  readonly certificate: Credential | undefined
+}
+
+export interface Link extends Peer {
   /** Aborts when the connection is closed. */
   readonly closed: AbortSignal
   /**
@@ -41,7 +47,7 @@ const answerBytesMax = 16_384
 /** A client that takes only smaller packets gets reason codes without texts (MQTT 5 §3.1.2.11.4). */
 const reasonPacketBytesMin = 1_024
 
-export function openLink(socket: Duplex, address: string, startTimer: StartTimer): Link {
+export function openLink(socket: Duplex, peer: Peer, startTimer: StartTimer): Link {
   const frames = openFrames()
   const closing = new AbortController()
   let version: Version = 4
@@ -105,7 +111,7 @@ export function openLink(socket: Duplex, address: string, startTimer: StartTimer
   }
 
   return {
-    address,
+    ...peer,
     closed: closing.signal,
     async connect(bytesMax) {
       const found = await frame(bytesMax)

@@ -8,8 +8,10 @@ import { stopDetail } from '../../http/error-answer.ts'
 import { HttpError } from '../../http/errors.ts'
 import { listenFailure, reachableAddress } from '../../http/listen.ts'
 import { oneForm } from '../../http/requests/client-address.ts'
-import type { ServerTls } from '../../http/server.ts'
+import { type ServerTls, tlsServerOptions } from '../../http/tls-files.ts'
 import type { TakeWebSocket } from '../../http/web-sockets.ts'
+import { shownCredential } from '../ingest/certificates.ts'
+import type { IngestOptions } from '../ingest/options.ts'
 import { openReceiptClock } from '../ingest/receipt-clock.ts'
 import { watchRights } from '../live/rights.ts'
 import { openBudget } from './bounds/budget.ts'
@@ -17,16 +19,18 @@ import { openHalfOpen } from './bounds/half-open.ts'
 import { openMembers } from './bounds/members.ts'
 import { type Connection, type Connections, serveConnection } from './connection.ts'
 import type { MqttParts } from './dependencies.ts'
-import { type Link, openLink } from './link.ts'
+import { type Link, openLink, type Peer } from './link.ts'
 import type { MqttMetrics } from './metrics.ts'
 import { openOutgoing } from './subscribe/outgoing.ts'
 import { type StartTimer, startTimer as startProcessTimer } from './timer.ts'
-import { openUpgrades, protocolFault } from './web-socket.ts'
+import { checkProtocol, openUpgrades } from './web-socket.ts'
 import { packetHeadBytesMax } from './well-formed.ts'
 
 export interface MqttListenerParts
   extends Omit<MqttParts, 'say' | 'startTimer' | 'receiptUs' | 'budget' | 'rights' | 'outgoingOf' | 'deliveries'> {
   readonly tls?: ServerTls | undefined
+  /** How clients over WebSocket show certificates. */
+  readonly clientCertificates: IngestOptions['clientCertificates']
   readonly connectionMetrics: MqttMetrics
   /** Connections that have not sent a CONNECT; with more the oldest is closed. */
   readonly halfOpenMax?: number
@@ -70,8 +74,8 @@ export async function openMqttListener(parts: MqttListenerParts): Promise<MqttLi
   const upgrade = openUpgrades(parts.payloadBytesMax + packetHeadBytesMax)
   let isClosing = false
 
-  async function serveStream(stream: Duplex, address: string, greeted: () => void): Promise<void> {
-    const link = openLink(stream, address, startTimer)
+  async function serveStream(stream: Duplex, peer: Peer, greeted: () => void): Promise<void> {
+    const link = openLink(stream, peer, startTimer)
     handshakes.add(link)
     const join: Connections['join'] = connection => {
       handshakes.delete(link)
@@ -96,7 +100,8 @@ export async function openMqttListener(parts: MqttListenerParts): Promise<MqttLi
   function onSocket(socket: Socket): void {
     // What arrived before the client ended its side is handled, and acknowledged.
     socket.allowHalfOpen = true
-    serve(socket, addressOf(socket), () => halfOpen.remove(socket))
+    const certificate = shownCredential('tls', { socket })
+    serve(socket, { address: addressOf(socket), certificate }, () => halfOpen.remove(socket))
   }
 
   /** @returns false if there are too many connections */
@@ -119,7 +124,7 @@ export async function openMqttListener(parts: MqttListenerParts): Promise<MqttLi
   const server: Server =
     tls === undefined
       ? createServer(socketOptions, onSocket)
-      : createTlsServer({ ...socketOptions, ...tls, minVersion: 'TLSv1.2', handshakeTimeout: options.connectTimeoutMs }, onSocket)
+      : createTlsServer({ ...socketOptions, ...tlsServerOptions(tls), handshakeTimeout: options.connectTimeoutMs }, onSocket)
   // Of TLS the connection below it, which is there before its handshake.
   server.on('connection', (socket: Socket) => {
     if (!admit(socket, addressOf(socket))) socket.destroy()
@@ -138,22 +143,21 @@ export async function openMqttListener(parts: MqttListenerParts): Promise<MqttLi
   return {
     url: `${tls === undefined ? 'mqtt' : 'mqtts'}://${reachableAddress(server, options)}`,
     takeWebSocket(wanted) {
-      const { request, socket, address } = wanted
-      if (isClosing) return new HttpError('unavailable', stopDetail)
-      const fault = protocolFault(request)
-      if (fault !== undefined) return fault
-      if (!admit(socket, address)) return new HttpError('unavailable', 'there are too many connections of MQTT: retry')
+      const { request, socket, address, isFromTrustedProxy } = wanted
+      if (isClosing) throw new HttpError('unavailable', stopDetail)
+      checkProtocol(request)
+      const certificate = shownCredential(parts.clientCertificates, { socket, headers: request.headers, isFromTrustedProxy })
+      if (!admit(socket, address)) throw new HttpError('unavailable', 'there are too many connections of MQTT: retry')
       socket.setKeepAlive(true, probeMs)
       upgrade(wanted, {
         opened(stream, greeted) {
-          serve(stream, address, () => {
+          serve(stream, { address, certificate }, () => {
             greeted()
             halfOpen.remove(socket)
           })
         },
         failed: sentence => shared.say({ address }, `connection closed: ${sentence}`),
       })
-      return undefined
     },
     async close(drainMsMax) {
       isClosing = true

@@ -17,6 +17,11 @@ export const mqttOptions = (enabled: boolean) =>
     port: Type.Integer({ default: 1883, minimum: 0, maximum: 65535, description: 'Port to listen on for MQTT; 0 picks a free one.' }),
     certFile: Type.Optional(Type.String({ minLength: 1, description: 'Certificate chain, as PEM: enables TLS. Read at start-up.' })),
     keyFile: Type.Optional(Type.String({ minLength: 1, description: 'Private key of that certificate, as PEM.' })),
+    clientCertificates: Type.Boolean({
+      default: false,
+      description:
+        'Whether devices may authenticate with a certificate of their thing instead of its key, over TLS on this port. Over WebSocket `ingest.client_certificates` counts.',
+    }),
     contentType: Type.Optional(
       Type.Enum([...mediaTypes], {
         description: 'Content type of messages that carry none, as all of MQTT 3.1.1. By default SenML or JSON by the root of the payload.',
@@ -82,7 +87,14 @@ export const mqttOptions = (enabled: boolean) =>
 export type MqttOptions = Static<ReturnType<typeof mqttOptions>>
 
 /** Faults that the schema cannot express. */
-export function mqttFaults({ certFile, keyFile }: Pick<MqttOptions, 'certFile' | 'keyFile'>): OptionFault[] {
-  if ((certFile === undefined) === (keyFile === undefined)) return []
-  return [{ place: 'mqtt.cert_file', problem: 'mqtt.cert_file and mqtt.key_file belong together: set both or neither' }]
+export function mqttFaults({
+  certFile,
+  keyFile,
+  clientCertificates,
+}: Pick<MqttOptions, 'certFile' | 'keyFile' | 'clientCertificates'>): OptionFault[] {
+  if ((certFile === undefined) !== (keyFile === undefined)) {
+    return [{ place: 'mqtt.cert_file', problem: 'mqtt.cert_file and mqtt.key_file belong together: set both or neither' }]
+  }
+  if (!clientCertificates || certFile !== undefined) return []
+  return [{ place: 'mqtt.client_certificates', problem: 'this needs TLS: also set mqtt.cert_file and mqtt.key_file' }]
 }

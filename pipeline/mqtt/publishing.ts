@@ -102,9 +102,9 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
     const { channel, subtopic } = parseTopic(topic)
     const { credential, address } = session
     const answer = await access.authorize({ credential, channel, action: 'publish', address })
-    if (!answer.allowed && answer.reason === 'limited') throw limitedError(answer)
+    if (!answer.allowed && answer.reason === 'limited') throw limitedError(answer, credential.scheme)
     if (!answer.allowed && answer.reason === 'unauthenticated')
-      throw new HttpError('unauthenticated', 'the key of the thing is no longer valid')
+      throw new HttpError('unauthenticated', 'the key or certificate of the thing is no longer valid')
     if (payload.length === 0) throw new HttpError('malformed_request', 'the payload is empty: send a SenML pack or a JSON document')
     if (payload.length > payloadBytesMax) {
       throw new HttpError('too_large', `the payload is larger than ${payloadBytesMax} bytes: split it into several messages`)

@@ -18,11 +18,11 @@ const protocol = 'mqtt'
 /** The connection ended without a frame that closes it (RFC 6455 §7.1.5). */
 const brokenCode = 1006
 
-/** The error for a client that does not offer MQTT. */
-export function protocolFault({ headers }: IncomingMessage): HttpError | undefined {
+/** @throws HttpError if the client does not offer MQTT */
+export function checkProtocol({ headers }: IncomingMessage): void {
   const offered = headers['sec-websocket-protocol']?.split(',') ?? []
-  if (offered.some(name => name.trim() === protocol)) return undefined
-  return new HttpError('malformed_request', `this WebSocket takes MQTT 3.1.1 and 5 only: offer the subprotocol ${protocol}`)
+  if (offered.some(name => name.trim() === protocol)) return
+  throw new HttpError('malformed_request', `this WebSocket takes MQTT 3.1.1 and 5 only: offer the subprotocol ${protocol}`)
 }
 
 /** @param frameBytesMax of the largest message of frames, which is in memory as a whole */

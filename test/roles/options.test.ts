@@ -121,6 +121,12 @@ test.each([
     { SVC_INGEST_CLIENT_CERTIFICATES: 'header' },
     /ingest\.client_certificates: .*list them in http\.trusted_proxies/,
   ],
+  [
+    'of certificates of devices over MQTT without TLS',
+    ingest,
+    { SVC_MQTT_CLIENT_CERTIFICATES: 'true' },
+    /mqtt\.client_certificates: this needs TLS: also set mqtt\.cert_file/,
+  ],
   ['of a certificate without its key', api, { SVC_INTERNAL_CERT_FILE: 'c.pem' }, /internal\.cert_file: .* belong together/],
   ['of an authority without a certificate', api, { SVC_INTERNAL_CA_FILE: 'c.pem' }, /internal\.ca_file: client certificates need TLS/],
   [

@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { connect as connectTls } from 'node:tls'
+import mqtt from 'mqtt'
 import { Registry } from 'prom-client'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { cacheAccess } from '../../../control-plane/access/cache.ts'
@@ -18,6 +19,7 @@ import { openssl } from '../../control-plane/certificates/openssl.ts'
 import { describePlatform, recordingLogger } from '../../control-plane/platform.ts'
 import { temporaryFolder } from '../../temporary-folder.ts'
 import { type Answer, call, makeSite, type Site } from '../../up/operator.ts'
+import { openSite as openMqttSite, openWebSockets } from '../mqtt/site.ts'
 import {
   type Device,
   endsWithinASecond,
@@ -248,6 +250,56 @@ describePlatform('certificates of devices', platform => {
     expect((await overTls.publish(headerOf(shown))).status).toBe(401)
     const port = await openIngest('none', { tls: serverTls, trustedProxies: ['127.0.0.1'] })
     expect((await openDevice(port, shown).publish(headerOf(shown))).status).toBe(401)
+  })
+
+  const ways = ['TCP', 'WebSocket', 'WebSocket through a proxy'] as const
+  type Way = (typeof ways)[number]
+
+  async function openMqtt(way: Way) {
+    const webSocketCertificates = way === 'WebSocket' ? 'tls' : 'header'
+    const mqttSite = await openMqttSite({ tls: serverTls, webSocketCertificates, access: platform().plane.access })
+    const server = way === 'WebSocket' ? { tls: serverTls } : { trustedProxies: ['127.0.0.1'] }
+    const url = way === 'TCP' ? `mqtts://127.0.0.1:${mqttSite.port}` : await openWebSockets(mqttSite, server)
+    return {
+      site: mqttSite,
+      async connect(shown: Shown) {
+        const throughProxy =
+          way === 'WebSocket through a proxy' ? { wsOptions: { headers: headerOf(shown) } } : { ca: fixture('ca'), ...shown }
+        const client = await mqtt.connectAsync(url, { protocolVersion: 5, reconnectPeriod: 0, keepalive: 0, ...throughProxy }, false)
+        onTestFinished(() => client.endAsync(true))
+        return client
+      },
+    }
+  }
+
+  test.each(ways)('MQTT over %s: a thing connects with its certificate until that is revoked, which ends its connection', async way => {
+    const { site: mqttSite, connect } = await openMqtt(way)
+    const shown = await issue()
+    const [client, other] = [await connect(shown), await connect(await issue())]
+    await client.publishAsync(`channels/${site.channel}/messages`, '[{"n":"t","v":1}]', { qos: 1 })
+    expect(mqttSite.log.messages).toMatchObject([{ channel: site.channel, publisher: site.thing }])
+    const ended = new Promise(resolve => client.on('disconnect', ({ reasonCode }) => resolve(reasonCode)))
+    await revoke(shown.serial)
+    await endsWithinASecond(client.stream)
+    expect(await ended).toBe(0x87)
+    await expect(connect(shown)).rejects.toMatchObject({ code: 0x87 })
+    await other.publishAsync(`channels/${site.channel}/messages`, '[{"n":"t","v":1}]', { qos: 1 })
+  })
+
+  test('MQTT: a certificate that expires ends its connection', async () => {
+    const { site: mqttSite, connect } = await openMqtt('TCP')
+    let client: mqtt.MqttClient
+    // On a busy machine it may have expired before; then another one is issued.
+    await expect.poll(async () => void (client = await connect(await issue({ ttl: '2s' })))).toBeUndefined()
+    const ended = new Promise(resolve => client.on('disconnect', ({ reasonCode }) => resolve(reasonCode)))
+    await expect
+      .poll(() => {
+        // The last timer is that of the certificate, which begins again until it has expired.
+        mqttSite.timers.at(-1)!.fire()
+        return client.disconnecting || !client.connected
+      })
+      .toBe(true)
+    expect(await ended).toBe(0x87)
   })
 
   test('an invalid certificate is limited after twenty failures within a minute', async () => {

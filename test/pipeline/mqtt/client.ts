@@ -5,6 +5,7 @@ import { connect, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { generate, type IConnectPacket, type Packet, parser } from 'mqtt-packet'
 import { onTestFinished } from 'vitest'
+import type { Shown } from '../ingest/device.ts'
 
 export type Version = 4 | 5
 
@@ -18,9 +19,9 @@ export interface Client {
   rest(): Promise<Packet[]>
 }
 
-/** @param ca PEM, for TLS */
-export async function openClient(port: number, version: Version = 5, ca?: string): Promise<Client> {
-  const socket = ca === undefined ? connect(port, '127.0.0.1') : connectTls({ port, host: '127.0.0.1', ca })
+/** @param ca PEM, for TLS @param shown its certificate */
+export async function openClient(port: number, version: Version = 5, ca?: string, shown?: Shown): Promise<Client> {
+  const socket = ca === undefined ? connect(port, '127.0.0.1') : connectTls({ port, host: '127.0.0.1', ca, ...shown })
   onTestFinished(() => void socket.destroy())
   const packets: Packet[] = []
   let wake: (() => void) | undefined

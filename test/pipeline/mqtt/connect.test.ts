@@ -1,10 +1,10 @@
 // Connecting over MQTT: who is accepted with what, who is refused with which code, and when a connection ends.
 
-import { randomUUID } from 'node:crypto'
+import { randomUUID, X509Certificate } from 'node:crypto'
 import { connect as connectSocket } from 'node:net'
 import { generate, type IConnackPacket, type IConnectPacket } from 'mqtt-packet'
 import { expect, test } from 'vitest'
-import { AccessUnavailableError } from '../../../control-plane/client.ts'
+import { AccessUnavailableError, certificateCredential } from '../../../control-plane/client.ts'
 import { fixture } from '../ingest/device.ts'
 import { channel, key, limitedKey, looseKey, thing } from '../ingest/site.ts'
 import { connectPacket, openClient } from './client.ts'
@@ -114,6 +114,43 @@ test.each([
   const client = await openClient(site.port, 4)
   client.socket.write(bytes)
   expect(await client.rest()).toMatchObject([{ cmd: 'connack', returnCode: 1 }])
+})
+
+const shown = { cert: fixture('client'), key: fixture('client-key') }
+const unknown = { reasonCode: 0x87, returnCode: 5 }
+const byCertificate: Refusal[] = [
+  ['without a user name', { reasonCode: 0, returnCode: 0 }, { username: '' }],
+  ['with the id of its thing', { reasonCode: 0, returnCode: 0 }, { username: thing }],
+  ['with an empty password', { reasonCode: 0, returnCode: 0 }, { username: '', password: Buffer.alloc(0) }],
+  ['with the id of another thing', unknown, { username: randomUUID() }],
+  ['with an unknown key, which takes precedence', wrong, { username: '', password: Buffer.from(randomUUID()) }],
+  ['with the key of another thing, which takes precedence', wrong, { username: thing, password: Buffer.from(looseKey) }],
+]
+const certificateSite = { tls: { cert: fixture('server'), key: fixture('server-key'), asksForCertificate: true }, ca: fixture('ca'), shown }
+
+for (const version of [4, 5] as const) {
+  test.each(byCertificate)(`MQTT ${version === 4 ? '3.1.1' : '5'}: a certificate %s`, async (_, { reasonCode, returnCode }, own) => {
+    const site = await openSite(certificateSite)
+    const answer = site.keys.authorize.bind(site.keys)
+    const { secret } = certificateCredential(new X509Certificate(shown.cert))
+    site.keys.authorize = async request =>
+      request.credential.scheme === 'Certificate' && request.credential.secret === secret
+        ? { allowed: false, reason: 'forbidden', publisher: thing, owner: 'user' }
+        : answer(request)
+    const client = await site.open(version, { password: undefined as never, ...own })
+    expect(await client.next()).toMatchObject(version === 5 ? { reasonCode } : { returnCode })
+  })
+}
+
+test('an unknown certificate is refused without telling why, and none is looked at unless clients are asked for one', async () => {
+  const site = await openSite(certificateSite)
+  const [refused] = await (await site.open(5, { password: undefined as never, username: '' })).rest()
+  expect(refused).toMatchObject({
+    reasonCode: 0x87,
+    properties: { reasonString: expect.stringMatching(/revoked.*expired.*another thing/) },
+  })
+  const other = await openSite({ ...certificateSite, tls: { cert: fixture('server'), key: fixture('server-key') } })
+  expect(await (await other.open(5, { password: undefined as never, username: '' })).rest()).toMatchObject([{ reasonCode: 0x86 }])
 })
 
 test('a client that does not send its CONNECT in time is closed', async () => {

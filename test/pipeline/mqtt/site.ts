@@ -3,10 +3,12 @@
 import type { IConnackPacket, IConnectPacket, IPublishPacket } from 'mqtt-packet'
 import { Registry } from 'prom-client'
 import { expect, onTestFinished } from 'vitest'
-import type { AccessChange } from '../../../control-plane/client.ts'
-import type { ServerOptions, ServerTls } from '../../../http/server.ts'
+import type { AccessChange, AccessControl } from '../../../control-plane/client.ts'
+import type { ServerOptions } from '../../../http/server.ts'
+import type { ServerTls } from '../../../http/tls-files.ts'
 import { takeWebSockets } from '../../../http/web-sockets.ts'
 import { openIngestMetrics } from '../../../pipeline/ingest/metrics.ts'
+import type { IngestOptions } from '../../../pipeline/ingest/options.ts'
 import { openPublisher } from '../../../pipeline/ingest/publisher.ts'
 import type { Log, LogPosition, OutgoingMessage } from '../../../pipeline/log.ts'
 import { type MqttListener, openMqttListener } from '../../../pipeline/mqtt/listener.ts'
@@ -15,6 +17,7 @@ import type { MqttOptions } from '../../../pipeline/mqtt/options.ts'
 import type { SessionStore } from '../../../pipeline/mqtt/sessions/store.ts'
 import { startServer } from '../../http/test-server.ts'
 import { type FakeLog, openFakeLog } from '../fake-log.ts'
+import type { Shown } from '../ingest/device.ts'
 import { channel, key, openKeys, thing, unlimited } from '../ingest/site.ts'
 import { type FakeTopic, openFakeTopic } from '../live/fake-topic.ts'
 import { openLive } from '../live/follower.ts'
@@ -56,7 +59,7 @@ export interface MqttSite {
   close(drainMsMax: number): Promise<void>
 }
 
-export interface SiteOptions extends Partial<Omit<MqttOptions, 'host' | 'port'>> {
+export interface SiteOptions extends Partial<Omit<MqttOptions, 'host' | 'port' | 'clientCertificates'>> {
   readonly thingMessagesPerMinute?: number
   readonly halfOpenMax?: number
   /** None by default. */
@@ -66,6 +69,12 @@ export interface SiteOptions extends Partial<Omit<MqttOptions, 'host' | 'port'>>
   readonly tls?: ServerTls
   /** Of the certificate of `tls`, for the clients. */
   readonly ca?: string
+  /** By the clients. */
+  readonly shown?: Shown
+  /** How clients over WebSocket show certificates. */
+  readonly webSocketCertificates?: IngestOptions['clientCertificates']
+  /** In place of the keys of the tests. */
+  readonly access?: AccessControl
   /** In place of that of the log. */
   readonly append?: (messages: readonly OutgoingMessage[], log: FakeLog) => Promise<LogPosition[]>
 }
@@ -76,6 +85,9 @@ export async function openSite({
   halfOpenMax = 1_000,
   tls,
   ca,
+  shown,
+  webSocketCertificates = 'none',
+  access,
   sessions,
   topic = openFakeTopic(2),
   ...own
@@ -115,13 +127,14 @@ export async function openSite({
   }
   const listener = await openMqttListener({
     publisher: openPublisher({ log: used, logLabel: () => '1', metrics, options: ingest }),
-    access: keys,
+    access: access ?? keys,
     metrics,
     options: { ...options, host: '127.0.0.1', port: 0 },
     payloadBytesMax,
     logger: { info: note, debug: (_fields: unknown, sentence: string) => void whispered.push(sentence), warn: note, error: note } as never,
     halfOpenMax,
     tls,
+    clientCertificates: webSocketCertificates,
     connectionMetrics: openMqttMetrics(registry),
     live,
     sessions,
@@ -135,7 +148,7 @@ export async function openSite({
   const port = Number(new URL(listener.url).port)
 
   async function open(version: Version = 5, own: Partial<IConnectPacket> = {}): Promise<Client> {
-    const client = await openClient(port, version, ca)
+    const client = await openClient(port, version, ca, shown)
     client.send(connectPacket(version, { username: own.password === undefined ? thing : '', password: Buffer.from(key), ...own }))
     return client
   }
@@ -168,7 +181,7 @@ export async function openWebSockets(site: MqttSite, options: Partial<ServerOpti
   const { app, port } = await startServer(options)
   takeWebSockets(app, '/mqtt', site.takeWebSocket)
   onTestFinished(() => app.close())
-  return `ws://127.0.0.1:${port}/mqtt`
+  return `${options.tls === undefined ? 'ws' : 'wss'}://127.0.0.1:${port}/mqtt`
 }
 
 export function publish(client: Client, own: Partial<IPublishPacket> = {}): void {
