@@ -62,8 +62,12 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
   /** The CONNACK was sent, before which there is no DISCONNECT (MQTT 5 §3.2). */
   let isAccepted = false
   let hasWill = false
+  let isTaken = false
+  let dropWill: (() => void) | undefined
 
   function end(reasonCode: number, sentence: string): void {
+    isTaken ||= reasonCode === reasons.sessionTakenOver
+    dropWill?.()
     if (hasEnded) return
     hasEnded = true
     say(session!, `connection closed: ${sentence}`)
@@ -141,6 +145,19 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
       hasEnded = true
       return undefined
     }
+  }
+
+  /** Waits for the delay of the will, or the end of its session. @returns false if the client came back before (MQTT 5 §3.1.3.2.2), or the process stops */
+  async function isWillDue(): Promise<boolean> {
+    const delaySeconds = Math.min(session!.will?.properties?.willDelayInterval ?? 0, session!.expirySeconds)
+    if (delaySeconds === 0) return true
+    if (isTaken) return false
+    const { promise, resolve } = Promise.withResolvers<boolean>()
+    dropWill = () => resolve(false)
+    const timer = startTimer(Math.min(delaySeconds * 1000, timerMsMax), () => resolve(true))
+    const isDue = await promise
+    timer.stop()
+    return isDue
   }
 
   /** @returns false after a DISCONNECT */
@@ -226,10 +243,14 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
     // A client that has ended its side may still read acknowledgements.
     await publishing.settled()
     await saved
-    connections.leave(connection)
+    hasEnded = true
     link.end()
+    // Until then it has its place and its session, so that who takes one of them ends the wait, and the process when it stops.
+    const isDue = hasWill && !isDraining && (await isWillDue())
+    connections.leave(connection)
+    persistence?.release()
+    if (isDue) await publishing.takeWill(session.will!)
   }
-  if (hasWill && !isDraining) await publishing.takeWill(session.will!)
 }
 
 /** Why a session cannot be had now; undefined for what is no reason. */

@@ -20,6 +20,8 @@ export interface Persistence {
   saveSoon(): void
   /** The connection has ended. Never rejects. */
   end(): Promise<void>
+  /** After `end`: who takes the session from then on is not noticed. */
+  release(): void
 }
 
 /** The session cannot be had; the sentence is for the client. */
@@ -117,9 +119,8 @@ export async function openPersistence({ session, parts, stateOf, onTaken }: Pers
       } catch (error) {
         if (error instanceof SessionsUnavailableError) say(session, `the session was not saved: ${error.message}`)
         else logger.error({ err: error }, 'cannot save a session of MQTT')
-      } finally {
-        held.release()
       }
     },
+    release: () => held.release(),
   }
 }

@@ -230,6 +230,11 @@ const statements: readonly Statement[] = [
     what: 'a client id that is not accepted',
     shown: ['connect', 'MQTT 3.1.1: an empty client id needs a clean session'],
   },
+  {
+    id: { 5: '3.1.3-9' },
+    what: 'a client that comes back within the delay of its will',
+    shown: ['sessions', 'a will that waits is not published if the client comes back'],
+  },
   { id: { 5: '3.1.3-7' }, what: 'an assigned client id', shown: ['connect', 'a client of MQTT 5 gets what the server accepts'] },
   { id: { 4: '3.1.4-1', 5: '3.1.4-1' }, what: 'bytes after the last field', first: connect({ rest: Buffer.from([0]) }), answer: closed },
   { id: { 4: '3.1.4-2', 5: '3.1.4-3' }, what: 'take-over', shown: ['connect', 'the same client id of the same thing takes over'] },
