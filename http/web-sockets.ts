@@ -3,11 +3,11 @@
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import type { FastifyInstance } from 'fastify'
 import type { Logger } from '../config/logger.ts'
 import { HttpError } from './errors.ts'
 import { addressOfPeer, type ClientAddresses } from './requests/client-address.ts'
 import { writeError } from './requests/refused-connection.ts'
-import type { HttpServer } from './server.ts'
 
 /** A request for a WebSocket. The socket belongs to who takes it. */
 export interface WebSocketRequest {
@@ -28,7 +28,7 @@ export interface WebSockets {
   /** Whether its path takes WebSockets. Another request is answered as if it asked for none. */
   isWanted(request: IncomingMessage): boolean
   /** Node.js's event `upgrade`. */
-  onUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void
+  readonly onUpgrade: (request: IncomingMessage, socket: Duplex, head: Buffer) => void
 }
 
 interface WebSocketsParts {
@@ -45,7 +45,7 @@ interface WebSocketsParts {
 export const webSocketsKey = 'webSockets'
 
 /** Requests for a WebSocket at this path are passed to `take`. */
-export function takeWebSockets(app: HttpServer, path: string, take: TakeWebSocket): void {
+export function takeWebSockets(app: Pick<FastifyInstance, 'getDecorator'>, path: string, take: TakeWebSocket): void {
   app.getDecorator<WebSockets>(webSocketsKey).take(path, take)
 }
 

@@ -9,9 +9,9 @@ import { packetHeadBytesMax } from './well-formed.ts'
 
 interface Opening {
   /** @param greeted call it when its CONNECT has arrived */
-  opened(stream: Duplex, greeted: () => void): void
+  readonly opened: (stream: Duplex, greeted: () => void) => void
   /** It was closed for what the client did. */
-  failed(sentence: string): void
+  readonly failed: (sentence: string) => void
 }
 
 const protocol = 'mqtt'

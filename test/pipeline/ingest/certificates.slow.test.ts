@@ -262,7 +262,7 @@ describePlatform('certificates of devices', platform => {
     const url = way === 'TCP' ? `mqtts://127.0.0.1:${mqttSite.port}` : await openWebSockets(mqttSite, server)
     return {
       site: mqttSite,
-      async connect(shown: Shown) {
+      connect: async (shown: Shown) => {
         const throughProxy =
           way === 'WebSocket through a proxy' ? { wsOptions: { headers: headerOf(shown) } } : { ca: fixture('ca'), ...shown }
         const client = await mqtt.connectAsync(url, { protocolVersion: 5, reconnectPeriod: 0, keepalive: 0, ...throughProxy }, false)
