@@ -10,7 +10,7 @@ import { type SessionStore, SessionsUnavailableError } from '../../../pipeline/m
 import { channel, thing } from '../ingest/site.ts'
 import { type FakeTopic, openFakeTopic } from '../live/fake-topic.ts'
 import type { Client, Version } from './client.ts'
-import { type ManualTimer, type MqttSite, openSite } from './site.ts'
+import { type MqttSite, openSite } from './site.ts'
 
 const base = `channels/${channel}/messages`
 let topic: FakeTopic
@@ -363,97 +363,6 @@ test('no will of a connection that was refused is published, and one of a sessio
   topic.failure = new Error('the brokers are away')
   const later = await connect(site, 5, { will })
   await subscribeRefused(later)
-})
-
-const will = { topic: `${base}/lost`, payload: Buffer.from('[{"n":"gone","v":1}]'), qos: 1 as const, retain: false }
-const willAfter = (willDelayInterval: number): NonNullable<IConnectPacket['will']> => ({ ...will, properties: { willDelayInterval } })
-const published = (site: MqttSite): Promise<void> => expect.poll(() => site.log.messages).toMatchObject([{ subtopic: 'lost' }])
-
-/** The timer of the will, once the connection has ended. */
-async function willTimer(site: MqttSite, client: Client): Promise<ManualTimer> {
-  const known = site.timers.length
-  client.socket.destroy()
-  const found = (): ManualTimer | undefined => site.timers.slice(known).find(({ waitMs }) => waitMs > 1_000)
-  await expect.poll(found).toBeDefined()
-  expect(site.log.messages).toEqual([])
-  return found()!
-}
-
-test.each([
-  ['its delay', 5, 600, 5_000],
-  ['the end of its session', 700, 600, 600_000],
-  ['24 days at most', 2 ** 32 - 1, 31_536_000, 2 ** 31 - 1],
-])('a will waits for %s, and is published once', async (_, delay, sessionExpiryInterval, waitMs) => {
-  const site = await open({ sessionExpirySecondsMax: 31_536_000 })
-  const client = await connect(site, 5, { will: willAfter(delay), properties: { sessionExpiryInterval } })
-  const timer = await willTimer(site, client)
-  expect(timer.waitMs).toBe(waitMs)
-  timer.fire()
-  timer.fire()
-  await published(site)
-  await connect(site)
-  expect(site.log.messages).toHaveLength(1)
-})
-
-test('a will with a delay is published at once if its session ends with the connection, also by a DISCONNECT with a will', async () => {
-  const site = await open()
-  const first = await connect(site, 5, { will: willAfter(5), properties: {} })
-  first.socket.destroy()
-  await published(site)
-  const second = await connect(site, 5, { will: willAfter(5) })
-  second.send({ cmd: 'disconnect', reasonCode: 0x04, properties: { sessionExpiryInterval: 0 } })
-  await expect.poll(() => site.log.messages).toHaveLength(2)
-})
-
-test.each([
-  ['goes on', {}],
-  ['begins again', { clean: true }],
-  ['ends', { clean: true, properties: {} }],
-])('a will that waits is not published if the client comes back and its session %s, at any instance', async (_, own) => {
-  const [first, second] = [await open(), await open()]
-  for (const site of [first, second]) {
-    const client = await connect(first, 5, { will: willAfter(5) })
-    const timer = await willTimer(first, client)
-    const later = await connect(site, 5, own)
-    await expect.poll(() => timer.isStopped).toBe(true)
-    timer.fire()
-    // A connection that is taken over while it lives leaves no will either.
-    const living = await connect(first, 5, { clientId: 'living', will: willAfter(5) })
-    await connect(site, 5, { clientId: 'living', ...own })
-    expect(await living.rest()).toMatchObject([{ cmd: 'disconnect', reasonCode: 0x8e }])
-    await leave(later)
-  }
-  await Promise.all([first.close(1_000), second.close(1_000)])
-  expect([...first.log.messages, ...second.log.messages]).toEqual([])
-})
-
-test('a will that waits passes the checks of a message when it is published', async () => {
-  const site = await open()
-  const client = await connect(site, 5, { will: willAfter(5) })
-  const timer = await willTimer(site, client)
-  site.keys.isConnected = false
-  timer.fire()
-  await expect.poll(() => site.said).toEqual([expect.stringMatching(/^MQTT: message refused: /)])
-  expect(site.log.messages).toEqual([])
-})
-
-test('a connection whose will waits counts among those of its thing', async () => {
-  const site = await open({ thingConnectionsMax: 1 })
-  const client = await connect(site, 5, { will: willAfter(5) })
-  const timer = await willTimer(site, client)
-  expect(await (await site.open(5, { clientId: 'other' })).rest()).toMatchObject([{ reasonCode: 0x97 }])
-  timer.fire()
-  await published(site)
-  await site.connect(5, { clientId: 'other' })
-})
-
-test('a stop drops a will that waits, and does not wait for it', async () => {
-  const site = await open()
-  const client = await connect(site, 5, { will: willAfter(5) })
-  const timer = await willTimer(site, client)
-  await site.close(1_000)
-  expect(timer.isStopped).toBe(true)
-  expect(site.log.messages).toEqual([])
 })
 
 async function subscribeRefused(client: Client): Promise<void> {

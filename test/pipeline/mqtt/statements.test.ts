@@ -21,7 +21,10 @@ interface Statement {
   /** What follows the CONNACK if there is one: the first bytes of packets, `closed` for none. */
   readonly answer?: Partial<Record<Version, string>>
   /** The start of the name of a test. */
-  readonly shown?: readonly [file: 'connect' | 'exactly-once' | 'packets' | 'publish' | 'sessions' | 'subscribe' | 'web-socket', name: string]
+  readonly shown?: readonly [
+    file: 'connect' | 'exactly-once' | 'packets' | 'publish' | 'sessions' | 'subscribe' | 'web-socket' | 'will-delay',
+    name: string,
+  ]
   readonly not?: string
 }
 
@@ -233,7 +236,7 @@ const statements: readonly Statement[] = [
   {
     id: { 5: '3.1.3-9' },
     what: 'a client that comes back within the delay of its will',
-    shown: ['sessions', 'a will that waits is not published if the client comes back'],
+    shown: ['will-delay', 'a will that waits is not published if the client comes back'],
   },
   { id: { 5: '3.1.3-7' }, what: 'an assigned client id', shown: ['connect', 'a client of MQTT 5 gets what the server accepts'] },
   { id: { 4: '3.1.4-1', 5: '3.1.4-1' }, what: 'bytes after the last field', first: connect({ rest: Buffer.from([0]) }), answer: closed },
