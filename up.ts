@@ -34,6 +34,7 @@ import { openEmbeddedTopicReader } from './pipeline/embedded-log/topic-reader.ts
 import { openIngestMetrics } from './pipeline/ingest/metrics.ts'
 import { openPublisher } from './pipeline/ingest/publisher.ts'
 import { ingestRoutes } from './pipeline/ingest/routes.ts'
+import { readerOfAppends } from './pipeline/live/appends.ts'
 import { openLiveMessages } from './pipeline/live/live.ts'
 import { memoryBytesMax } from './pipeline/memory.ts'
 import { openEmbeddedSessions } from './pipeline/mqtt/sessions/embedded.ts'
@@ -214,8 +215,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   const reader = openPostgresReader({ database })
   closeLater(() => reader.close())
   const liveTopic = {
-    open: async () => openEmbeddedTopicReader(log, 'dead-letter'),
-    onAppend: (listener: () => void) => log.onAppend(listener),
+    open: async () => readerOfAppends(openEmbeddedTopicReader(log, 'dead-letter'), listener => log.onAppend(listener)),
   }
   const live = openLiveMessages({ topic: liveTopic, decoder, outage: outages.report('log'), logger })
   closeLater(() => live.close())

@@ -16,14 +16,23 @@ import { type Decoding, openDecoding } from './decoding.ts'
 import { type Follow, giveFrom, offsetsOf } from './follow.ts'
 import type { TimeSlices } from './time-slices.ts'
 
-/** What live messages need from a log: a reader of its topic, and a notification when there may be something new. */
+/** A topic reader that waits for new messages. */
+export interface LiveReader extends TopicReader {
+  /**
+   * The messages from these offsets on, as they are written, each partition in its order. A chunk begins where the previous one of its partition ended;
+   * later only if the log deleted messages. Ends if `signal` aborts, or the topic is no longer the one that was opened: it was recreated, has more
+   * partitions, or has lost its last messages, so that an end is below the offset.
+   *
+   * @param next by partition
+   * @throws LogUnavailableError, SystemicError as `read`
+   */
+  follow(next: readonly number[], signal: AbortSignal): AsyncIterable<{ readonly partition: number; readonly chunk: RawChunk }>
+}
+
+/** What live messages need from a log. */
 export interface LiveTopic {
   /** @throws LogUnavailableError, SystemicError */
-  open(): Promise<TopicReader>
-  /** Calls `listener` when there may be new messages. Returns a function that stops this. */
-  onAppend(listener: () => void): () => void
-  /** Milliseconds until it is opened again to see whether partitions were added or the topic was recreated; absent if neither can happen. */
-  readonly lookAgainMs?: number
+  open(): Promise<LiveReader>
   /**
    * Where a follower begins that was last in another log: at the `start` of one that replaced it, which is the default, or at the `end` if the log
    * consists of several topics, of which most may be the same.
@@ -81,15 +90,9 @@ export async function openTail({ topic, slices, decoder, outage, logger, onDetac
   const attached = new Map<string, Set<Follow>>()
   let decoding = openDecoding(decoder)
   const closing = new AbortController()
-  let news = Promise.withResolvers<void>()
-  const forget = topic.onAppend(wake)
-  closing.signal.addEventListener('abort', wake)
-  let lookedMs = performance.now()
+  /** The topic may have other partitions, be another, or lack messages. */
+  let isChanged = false
   let closed: Promise<void> | undefined
-
-  function wake(): void {
-    news.resolve()
-  }
 
   function detach(follow: Follow): void {
     follow.attached = false
@@ -139,13 +142,10 @@ export async function openTail({ topic, slices, decoder, outage, logger, onDetac
     for (const follows of attached.values()) for (const follow of follows) follow.follower.lost()
   }
 
-  /** A topic may get partitions, or be recreated, without a notification. If this fails nothing changes, and it is repeated. */
+  /** If this fails nothing changes, and it is repeated. */
   async function lookAgain(): Promise<void> {
     const found = await topic.open()
-    if (found.id === reader.id && found.partitions === reader.partitions) {
-      lookedMs = performance.now()
-      return found.close()
-    }
+    if (found.id === reader.id && found.partitions === reader.partitions) return found.close()
     try {
       if (found.id !== reader.id) throw new SystemicError(`the topic ${found.name} was recreated, or one of several changed`)
       if (found.partitions > partitionsMax) throw new SystemicError(`the topic ${found.name} has more than ${partitionsMax} partitions now`)
@@ -158,7 +158,6 @@ export async function openTail({ topic, slices, decoder, outage, logger, onDetac
     }
     const before = reader
     reader = found
-    lookedMs = performance.now()
     await before.close()
   }
 
@@ -180,33 +179,28 @@ export async function openTail({ topic, slices, decoder, outage, logger, onDetac
     return [...bounds].some(([partition, { end }]) => end < next[partition]!)
   }
 
-  async function readNews(): Promise<void> {
+  async function readOn(): Promise<void> {
     let bounds = await reader.bounds()
-    if (isShorter(bounds)) {
-      // A recreated topic is shorter, too.
+    // A recreated topic is shorter, too.
+    if (isChanged || isShorter(bounds)) {
       await lookAgain()
+      isChanged = false
       bounds = await reader.bounds()
       shortenTo(bounds)
-    } else if (topic.lookAgainMs !== undefined && performance.now() - lookedMs >= topic.lookAgainMs) await lookAgain()
-    const behind = [...bounds].filter(([partition, { end }]) => next[partition]! < end)
-    const reads = await Promise.allSettled(
-      behind.map(async ([partition, { end }]) => {
-        for await (const chunk of reader.read(partition, next[partition]!, end)) {
-          if (closing.signal.aborted) return
-          await give(chunk, partition)
-        }
-      }),
-    )
-    for (const read of reads) if (read.status === 'rejected') throw read.reason
+    }
+    // What was not read yet may be what cannot be read.
+    if (![...bounds].some(([partition, { start, end }]) => Math.max(start, next[partition]!) < end)) outage.recovered()
+    for await (const { partition, chunk } of reader.follow(next, closing.signal)) {
+      await give(chunk, partition)
+      outage.recovered()
+    }
+    isChanged = true
   }
 
   async function follow(): Promise<void> {
     while (!closing.signal.aborted) {
-      news = Promise.withResolvers()
       try {
-        await readNews()
-        outage.recovered()
-        await news.promise
+        await readOn()
       } catch (error) {
         if (closing.signal.aborted) return
         if (!(error instanceof LogUnavailableError)) throw error
@@ -224,7 +218,6 @@ export async function openTail({ topic, slices, decoder, outage, logger, onDetac
   async function end(): Promise<void> {
     closing.abort()
     outage.close()
-    forget()
     // Ends requests in flight; a silent broker is not waited for.
     await reader.close()
   }

@@ -1,5 +1,6 @@
 // A topic of several partitions in memory for tests of live messages: it can be away, lose messages, grow, and be recreated.
 
+import { readerOfAppends } from '../../../pipeline/live/appends.ts'
 import type { LiveTopic } from '../../../pipeline/live/tail.ts'
 import { LogUnavailableError } from '../../../pipeline/log.ts'
 import { emptyMessage, type RawChunk, type RawMessage } from '../../../pipeline/source.ts'
@@ -44,6 +45,8 @@ export function openFakeTopic(partitionCount: number): FakeTopic {
   let partitions = emptyPartitions(partitionCount)
   const listeners = new Set<{ call: () => void }>()
   const read = { messages: 0 }
+  /** Aborts when the readers that are open no longer fit. */
+  let changing = new AbortController()
 
   function check(): void {
     if (topic.failure !== undefined) throw topic.failure
@@ -57,7 +60,6 @@ export function openFakeTopic(partitionCount: number): FakeTopic {
     read,
     openReaders: 0,
     opened: 0,
-    lookAgainMs: 0,
     get listeners() {
       return listeners.size
     },
@@ -81,30 +83,42 @@ export function openFakeTopic(partitionCount: number): FakeTopic {
       of.end = offset
       of.messages = of.messages.filter(message => message.offset < offset)
     },
-    addPartition: () => void partitions.push(...emptyPartitions(1)),
+    addPartition() {
+      partitions.push(...emptyPartitions(1))
+      change()
+    },
     madeAnew() {
       id = crypto.randomUUID()
       partitions = emptyPartitions(partitions.length)
-    },
-    onAppend(listener) {
-      const entry = { call: listener }
-      listeners.add(entry)
-      // As on Kafka, where there is no notification and the brokers are polled.
-      const timer = setInterval(() => {
-        if (!topic.isQuiet) listener()
-      }, 5)
-      return () => {
-        clearInterval(timer)
-        listeners.delete(entry)
-      }
+      change()
     },
     async open() {
       check()
       topic.opened++
       await topic.opening
       topic.openReaders++
-      return openReader()
+      const reader = readerOfAppends(openReader(), onAppend)
+      const { signal: changed } = changing
+      return { ...reader, follow: (next, signal) => reader.follow(next, AbortSignal.any([signal, changed])) }
     },
+  }
+
+  /** Listeners are also called without an append: the end of a log that lost messages, or is away, is noticed as well. */
+  function onAppend(listener: () => void): () => void {
+    const entry = { call: listener }
+    listeners.add(entry)
+    const timer = setInterval(() => {
+      if (!topic.isQuiet) listener()
+    }, 5)
+    return () => {
+      clearInterval(timer)
+      listeners.delete(entry)
+    }
+  }
+
+  function change(): void {
+    changing.abort()
+    changing = new AbortController()
   }
 
   function openReader(): TopicReader {

@@ -92,7 +92,7 @@ describeWithOwnKafka('live messages over Kafka', kafka => {
     const topics = [await kafka.createTopic({ name: 'hall.1', partitions: 2 }), await kafka.createTopic({ name: 'hall.2', partitions: 1 })]
     const settings = logSettings(kafka.brokers, 'hall')
     const { topic: _topic, ...log } = settings
-    const open = () => openLive({ ...kafkaLiveTopic(liveOptions({ ...log, topics: ['^hall\\.'] }), silent), lookAgainMs: 500 })
+    const open = () => openLive(kafkaLiveTopic(liveOptions({ ...log, topics: ['^hall\\.'] }), silent, 500))
     const [live, other] = [open(), open()]
     const logs = await Promise.all(topics.map(topic => openKafkaLog({ ...settings, topic }, silent)))
     const kept = await keep(live, 'a')
@@ -116,7 +116,7 @@ describeWithOwnKafka('live messages over Kafka', kafka => {
   test('a deleted topic is waited for, and a recreated one is reported as such', async () => {
     const topic = await kafka.createTopic({ partitions: 1 })
     const settings = logSettings(kafka.brokers, topic)
-    const live = openLive({ ...kafkaLiveTopic(liveOptions(settings), silent), lookAgainMs: 500 })
+    const live = openLive(kafkaLiveTopic(liveOptions(settings), silent, 500))
     const kept = await keep(live, 'a')
     const log = await openKafkaLog(settings, silent)
     await log.append([numbered('a', 0)])

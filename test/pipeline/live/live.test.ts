@@ -280,14 +280,14 @@ test('a log that opens after all who waited for it are gone is closed', async ()
   try {
     const topic = openFakeTopic(1)
     await using live = disposable(openLive(topic))
-    const followed = vi.spyOn(topic, 'onAppend')
+    const open = vi.spyOn(topic, 'open')
     const opening = Promise.withResolvers<void>()
     topic.opening = opening.promise
     const waiting = expect(live.follow('mine', undefined)).rejects.toThrow(LiveUnavailableError)
     await vi.advanceTimersByTimeAsync(5_000)
     await waiting
     opening.resolve()
-    await vi.waitFor(() => expect(followed).toHaveBeenCalledTimes(1))
+    await open.mock.results[0]!.value
     await expect.poll(() => [topic.openReaders, topic.listeners]).toEqual([0, 0])
   } finally {
     vi.useRealTimers()
