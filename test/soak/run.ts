@@ -8,9 +8,10 @@ import { hostileRun } from '../writer/hostile/hostile.ts'
 import { joinRun } from '../writer/joins.ts'
 import { type KillReport, killRun } from '../writer/kills.ts'
 import { memoryRun } from '../writer/memory.ts'
+import { mqttFaultNames, mqttKillRun } from '../writer/mqtt/kills.ts'
 import { storeSites } from '../writer/stores/index.ts'
 
-const runNames = ['kills', 'joins', 'memory', 'hostile'] as const
+const runNames = ['kills', 'mqtt', 'joins', 'memory', 'hostile'] as const
 type RunName = (typeof runNames)[number]
 const residentMibMax = 350
 const growthMibMax = 10
@@ -25,16 +26,19 @@ them if none is named:
   kills     while messages flow, again and again one of these strikes, while messages are in flight:
             ${faultNames.join(', ')}.
             At the end each acknowledged message is stored once, or it is a dead letter, and sluice verify says so.
+  mqtt      while things publish over MQTT with QoS 1, and subscribers have sessions that stay, one of these strikes:
+            ${mqttFaultNames.join(', ')}.
+            At the end each acknowledged message is stored, and was delivered to each subscriber; repeats are marked.
   joins     writers join the group and leave it. It goes on, no commit is above what is stored, nothing is lost or stored twice.
   memory    far more messages wait than a slow store takes. The writer's resident memory stays under ${residentMibMax} MiB, and flat.
   hostile   messages with any bytes in key, value, headers and times, for one writer after another, each with the parts of the
             envelope elsewhere. Each message is stored or a dead letter, and sluice verify and sluice dlq say so.
 
   --store NAME   where the run kills stores: ${storeNameList.join(', ')}; the other runs: relational   (relational)
-  --kills N      at least so many strikes, each kind as often as the others   (50)
+  --kills N      at least so many strikes, each kind as often as the others; also of the run mqtt   (50)
   --foreign      the run kills on a topic of another producer, with nested JSON: at least a million messages
   --apart        the run kills with a topic for each of the two writers, which are in one group
-  --minutes N    how long the runs joins and hostile last; and kills with --kills 0   (10)
+  --minutes N    how long the runs joins and hostile last; and kills and mqtt with --kills 0   (10)
   --every N      seconds between one member's coming or going and the next    (30)
   --messages N   how many wait in the run memory                              (2000000)
   --rate N       messages a second that flow                   (1500; timeseries 500, document 300)
@@ -107,6 +111,7 @@ function readOptions(): SoakOptions | undefined {
 const say = (line: string): void => console.log(line)
 
 const foreignMessages = 1_000_000
+const mqttPerSecond = 300
 
 async function kills({ store, kills, isForeign, isApart, minutes, seed, perSecond }: SoakOptions): Promise<readonly string[]> {
   const rounds = kills === 0 ? Number.POSITIVE_INFINITY : Math.ceil(kills / faultNames.length)
@@ -122,6 +127,14 @@ async function kills({ store, kills, isForeign, isApart, minutes, seed, perSecon
   })
   say(`\n${tableOf(report)}\n${JSON.stringify(report.counted)} in ${report.seconds} s`)
   return report.faults
+}
+
+async function mqtt({ kills, minutes, seed }: SoakOptions): Promise<readonly string[]> {
+  const rounds = kills === 0 ? Number.POSITIVE_INFINITY : Math.ceil(kills / mqttFaultNames.length)
+  const plan = { seed, rounds, perSecond: mqttPerSecond, ...(kills === 0 ? { msMax: minutes * 60_000 } : {}), onProgress: say }
+  const { counted, seconds, faults } = await mqttKillRun(plan)
+  say(`\n${JSON.stringify(counted)} in ${seconds} s`)
+  return faults
 }
 
 /** For each kind: how often, how many messages were in flight, and how soon they were settled. */
@@ -166,7 +179,7 @@ async function hostile({ minutes, seed }: SoakOptions): Promise<readonly string[
   return faults
 }
 
-const runs: Readonly<Record<RunName, (options: SoakOptions) => Promise<readonly string[]>>> = { kills, joins, memory, hostile }
+const runs: Readonly<Record<RunName, (options: SoakOptions) => Promise<readonly string[]>>> = { kills, mqtt, joins, memory, hostile }
 
 async function main(): Promise<void> {
   const options = readOptions()

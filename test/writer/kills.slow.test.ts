@@ -8,6 +8,7 @@ import { missingKafka } from '../servers/install/kafka.ts'
 import { missingPostgres } from '../servers/install/postgres.ts'
 import type { FaultKind } from './faults.ts'
 import { killRun } from './kills.ts'
+import { type MqttFaultKind, mqttKillRun } from './mqtt/kills.ts'
 
 /** Faults of writers and their store. */
 const kindsOfStore: readonly FaultKind[] = ['worker ended', 'store crashed', 'store cut', 'store delayed', 'store half-open']
@@ -69,4 +70,16 @@ describeUnlessMissing('kills', missingKafka() ?? missingPostgres(), () => {
       expect(report.counted.deadLetters, said).toBeGreaterThan(0)
     },
   )
+
+  test('messages published over MQTT with QoS 1 are stored, and reach sessions that stay, whatever dies (npm run soak -- mqtt: for longer)', async () => {
+    const seed = Number(process.env['SLUICE_TEST_SEED'] ?? randomInt(2 ** 31))
+    const lines: string[] = []
+    const kinds: readonly MqttFaultKind[] = ['ingest killed', 'subscriber cut', 'broker killed', 'ingest killed']
+    const { counted, faults } = await mqttKillRun({ seed, rounds: 1, kinds, perSecond: 200, onProgress: line => void lines.push(line) })
+    const said = `seed ${seed} (SLUICE_TEST_SEED)\n${lines.join('\n')}\n${JSON.stringify(counted)}`
+    if (process.env['SLUICE_TEST_PROGRESS'] !== undefined) console.log(said)
+    expect(faults, said).toEqual([])
+    expect(counted.acknowledged, said).toBeGreaterThan(300)
+    expect(counted.repeats, said).toBeGreaterThan(0)
+  })
 })

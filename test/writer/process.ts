@@ -80,6 +80,35 @@ export function startTool(words: readonly string[], environment: Environment, fo
   }
 }
 
+/** `sluice api` or `sluice ingest`. */
+export interface RoleProcess extends Pick<WriterProcess, 'url' | 'internalUrl' | 'printed' | 'stop'> {}
+
+/** Starts it, and resolves when it accepts requests. @throws Error with its output if it ends before */
+export async function startRole(words: readonly string[], environment: Environment): Promise<RoleProcess> {
+  const spawned = spawnSluice(words, { SVC_INTERNAL_LISTEN: '127.0.0.1:0', ...patientStop, ...environment })
+  const [internalUrl, url] = await urlsOf(spawned, /^internal on (http\S+)\nready on (http\S+)$/m)
+  return { url, internalUrl, printed: spawned.printed, stop: stopOf(spawned) }
+}
+
+/** What it prints when it listens. @throws Error with its output if it ends before */
+function urlsOf({ child, ended, printed }: ReturnType<typeof spawnSluice>, pattern: RegExp): Promise<[string, string]> {
+  return new Promise((resolve, reject) => {
+    const look = (): void => {
+      const found = pattern.exec(printed())
+      if (found !== null) resolve([found[1]!, found[2]!])
+    }
+    child.stdout!.on('data', look)
+    void ended.then(code => reject(new Error(`the process ended before it listened (${code}):\n${printed()}`)))
+  })
+}
+
+function stopOf({ child, ended }: ReturnType<typeof spawnSluice>): WriterProcess['stop'] {
+  return async (signal = 'SIGTERM') => {
+    if (child.exitCode === null && child.signalCode === null) child.kill(signal)
+    return await ended
+  }
+}
+
 /**
  * Starts a writer and resolves when it serves health; its log and its store may be away. It ends with this process.
  *
@@ -88,15 +117,9 @@ export function startTool(words: readonly string[], environment: Environment, fo
  */
 export async function startWriter(environment: Environment, store: StoreName = 'relational', folder?: string): Promise<WriterProcess> {
   const words = ['writer', store, '--port', '0']
-  const { child, ended, printed } = spawnSluice(words, { SVC_INTERNAL_LISTEN: '127.0.0.1:0', ...patientStop, ...environment }, folder)
-  const [internalUrl, url] = await new Promise<[string, string]>((resolve, reject) => {
-    const look = (): void => {
-      const found = /^internal on (http\S+)\nhealth on (http\S+)\/health$/m.exec(printed())
-      if (found !== null) resolve([found[1]!, found[2]!])
-    }
-    child.stdout!.on('data', look)
-    void ended.then(code => reject(new Error(`the writer ended before its health could be asked (${code}):\n${printed()}`)))
-  })
+  const spawned = spawnSluice(words, { SVC_INTERNAL_LISTEN: '127.0.0.1:0', ...patientStop, ...environment }, folder)
+  const { child, ended, printed } = spawned
+  const [internalUrl, url] = await urlsOf(spawned, /^internal on (http\S+)\nhealth on (http\S+)\/health$/m)
 
   async function metrics(name: string): Promise<Map<string, number>> {
     const text = await (await fetch(`${internalUrl}/metrics`)).text()
@@ -139,10 +162,7 @@ export async function startWriter(environment: Environment, store: StoreName = '
     beginUpkeep() {
       child.send({ beginUpkeep: true } satisfies BeginUpkeep)
     },
-    async stop(signal = 'SIGTERM') {
-      if (child.exitCode === null && child.signalCode === null) child.kill(signal)
-      return await ended
-    },
+    stop: stopOf(spawned),
   }
 }
 
