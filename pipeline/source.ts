@@ -80,6 +80,12 @@ export function createdFault(from: string, hint: string): MessageFault {
   }
 }
 
+/** Levels of a topic of MQTT, from 1: to the last one if that is undefined. */
+export interface TopicLevels {
+  readonly first: number
+  readonly last: number | undefined
+}
+
 /**
  * The parts of the present message as they are in a Kafka record, for a topic whose envelope has another layout. Texts are null if there is none or
  * it is empty, and undefined if it is not UTF-8.
@@ -88,6 +94,8 @@ export interface RecordParts {
   keyText(): string | null | undefined
   /** Of repeated headers the last one counts. */
   headerText(name: Uint8Array): string | null | undefined
+  /** For messages whose topics differ; absent if all have that of the chunk. @param levels undefined for the whole topic */
+  topicText?(levels: TopicLevels | undefined): string | null
   /** The timestamp in whole microseconds, 0 without one; undefined if it is beyond 2^53. */
   timestampUs(): number | undefined
   /** The first fault of the message that does not concern one of these parts. */

@@ -74,7 +74,7 @@ export function openLaidOutCursor(cursor: RawCursor, { layout, topic, payloadByt
 
   function lookUp(source: EnvelopeSource): string | null | undefined {
     if (source.from === 'key') return parts.keyText()
-    if (source.from === 'topic') return topic
+    if (source.from === 'topic') return parts.topicText === undefined ? topic : parts.topicText(source.levels)
     if (source.from === 'header') return parts.headerText(source.nameBytes)
     return source.from === 'const' ? source.text : fieldText(parsed(), source.path)
   }

@@ -1,14 +1,16 @@
 // The layout of a topic: for each part of the envelope the places where it may be, in order of preference.
 //
 //   key · topic · header:<name> · field:<dotted path> · const:<text>
+//
+// In a message of MQTT also `topic:<n>`, a level of its topic from 1, and `topic:<n>-`, the levels from there on; it has no key.
 
 import { parsePath } from '../../transformers/json/path.ts'
-import type { EnvelopePart } from '../source.ts'
+import type { EnvelopePart, TopicLevels } from '../source.ts'
 
 /** One place where a part of the envelope may be. */
 export type EnvelopeSource =
   | { readonly from: 'key' }
-  | { readonly from: 'topic' }
+  | { readonly from: 'topic'; readonly levels?: TopicLevels }
   | { readonly from: 'header'; readonly name: string; readonly nameBytes: Uint8Array }
   /** Keys from the root of a JSON object to the value: `device.id` is `['device', 'id']`, and `device\.id` is `['device.id']`. */
   | { readonly from: 'field'; readonly path: readonly string[]; readonly name: string }
@@ -21,7 +23,16 @@ export type EnvelopeLayout = Readonly<Partial<Record<EnvelopePart, readonly Enve
 export const sourceWords = 'key, topic, header:<name>, field:<dotted path> or const:<text>'
 
 export function isSource(text: string): boolean {
-  return sourceOf(text) !== undefined
+  const source = sourceOf(text)
+  return source !== undefined && !(source.from === 'topic' && source.levels !== undefined)
+}
+
+/** The same for messages of MQTT. */
+export const mqttSourceWords = 'topic, topic:<level>, topic:<level>-, header:<name>, field:<dotted path> or const:<text>'
+
+export function isMqttSource(text: string): boolean {
+  const source = sourceOf(text)
+  return source !== undefined && source.from !== 'key'
 }
 
 /** The layout of the options; undefined for the one that Sluice writes itself, which is decoded without looking anything up. */
@@ -39,6 +50,10 @@ export function sourcesText(sources: readonly EnvelopeSource[]): string {
 
 function sourceName(source: EnvelopeSource): string {
   if (source.from === 'header' || source.from === 'field') return `the ${source.from} ${source.name}`
+  if (source.from === 'topic' && source.levels !== undefined) {
+    const { first, last } = source.levels
+    return `level ${first} of the topic${last === undefined ? ' and what follows' : ''}`
+  }
   return source.from === 'const' ? JSON.stringify(source.text) : `the ${source.from}`
 }
 
@@ -48,6 +63,12 @@ function sourceOf(text: string): EnvelopeSource | undefined {
   const rest = text.slice(colon + 1)
   if (colon < 0 || rest === '') return undefined
   switch (text.slice(0, colon)) {
+    case 'topic': {
+      const [, level, open] = /^([1-9]\d{0,4})(-?)$/.exec(rest) ?? []
+      if (level === undefined) return undefined
+      const first = Number(level)
+      return { from: 'topic', levels: { first, last: open === '' ? first : undefined } }
+    }
     case 'header':
       return { from: 'header', name: rest, nameBytes: Buffer.from(rest) }
     case 'field': {
