@@ -32,6 +32,22 @@ export function missingPackages({ packages, problem, check, isThere = () => succ
   return failure === undefined || failure === '' ? advice : `${advice} (it was tried: ${failure})`
 }
 
+/** Debian's package would start its service, now and at each boot, on a port that may be in use. */
+const startNothing = (service: string): string => `
+    made=
+    trap '[ -z "$made" ] || rm -f /usr/sbin/policy-rc.d; systemctl disable ${service} >/dev/null 2>&1 || true' EXIT
+    if [ ! -e /usr/sbin/policy-rc.d ]; then
+      made=yes
+      printf '#!/bin/sh\\nexit 101\\n' > /usr/sbin/policy-rc.d && chmod +x /usr/sbin/policy-rc.d
+    fi`
+
+/** Installs the packages if a file is missing. Returns why they are not available, with the command that would help. */
+export function missingService(service: string, packages: readonly string[], files: readonly string[]): string | undefined {
+  const check = files.map(file => `test -e ${file}`).join(' && ')
+  const problem = `there is no ${packages.join(' with ')} on this machine; this installs it`
+  return missingPackages({ packages, problem, check, before: startNothing(service) })
+}
+
 function succeeds(commands: string): boolean {
   try {
     execFileSync('sh', ['-c', commands], { stdio: 'ignore' })
