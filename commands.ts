@@ -91,6 +91,21 @@ listeningRole('ingest', 'accepts messages from devices and appends them to the l
     await exitAfter(options.logging, () => ingest(options, version!, openMessagesLog))
   })
 
+listeningRole('bridge', 'takes the messages of an MQTT broker into the log', 9088)
+  .description(
+    'Starts a bridge: takes the messages of an MQTT broker that devices use already, and acknowledges each to it when the log has it.',
+  )
+  .addHelpText(
+    'after',
+    '\nExamples:\n  SVC_LOG_BROKERS=kafka:9092 SVC_BROKER_URL=mqtt://broker:1883 SVC_BROKER_TOPICS=factory/# ./sluice bridge\n  ./sluice bridge --config bridge.toml\n  ./sluice config sample bridge\n',
+  )
+  .action(async ({ config: path, ...http }: ListenFlags) => {
+    const { bridgeOptions, loadBridgeOptions } = await import('./roles/bridge/options.ts')
+    const options = loadBridgeOptions(await sources(bridgeOptions, path, { http: { ...http } }))
+    const { bridge } = await import('./roles/bridge/bridge.ts')
+    await exitAfter(options.logging, () => bridge(options, version!))
+  })
+
 /** The store named on the command line; the error lists the stores. */
 function storeNamed(name: string | undefined): StoreName {
   const store = name === undefined ? undefined : storeOf(name)

@@ -53,6 +53,10 @@ export const roles: Readonly<Record<string, () => Promise<Role>>> = {
     const { ingestRoleOptions, loadIngestOptions } = await import('./ingest/options.ts')
     return { schema: ingestRoleOptions, load: loadIngestOptions }
   },
+  async bridge() {
+    const { bridgeOptions, loadBridgeOptions } = await import('./bridge/options.ts')
+    return { schema: bridgeOptions, load: loadBridgeOptions }
+  },
   ...Object.fromEntries(storeNameList.map(store => [roleOfStore('reader', store), () => readerOf(store)])),
 }
 

@@ -1,4 +1,4 @@
-// Metrics of ingest, named as in Vector's component specification: messages and bytes accepted, and publishes rejected, by code.
+// Metrics of ingest and of a bridge, named as in Vector's component specification: messages and bytes accepted, and publishes rejected, by code.
 //
 // Labels never contain data from devices: the codes are those of the table of errors.
 
@@ -7,15 +7,15 @@ import { counter, errorsHelp } from '../writer/metrics.ts'
 
 export interface IngestMetrics {
   accepted(payloadBytes: number): void
-  /** @param code of the table of errors: `forbidden`, `unavailable` */
+  /** @param code of the table of errors: `forbidden`, `unavailable`; of a bridge, the rule of a dead letter or `refused` */
   refused(code: string): void
 }
 
-const component = { component_id: 'ingest', component_kind: 'source' } as const
-const componentLabels = Object.keys(component)
+const componentLabels = ['component_id', 'component_kind']
 
 /** Registers the metrics beside those of the process's other components. */
-export function openIngestMetrics(registry: Registry): IngestMetrics {
+export function openIngestMetrics(registry: Registry, name: 'ingest' | 'bridge' = 'ingest'): IngestMetrics {
+  const component = { component_id: name, component_kind: 'source' } as const
   // Labels are bound once, because looking them up costs more than counting.
   const events = counter(
     registry,

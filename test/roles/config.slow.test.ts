@@ -38,7 +38,7 @@ test('the options in force are printed without secrets', async () => {
   expect(printed).not.toContain('hidden-word')
 })
 
-test.each(['api', 'ingest'])('a sample of %s contains its sections', async role => {
+test.each(['api', 'ingest', 'bridge'])('a sample of %s contains its sections', async role => {
   const [code, printed] = await config(['sample', role])
   expect([code, printed]).toEqual([0, expect.stringMatching(/^\[internal\]$/m)])
 })
@@ -48,7 +48,7 @@ test('an unknown role is reported with the known ones', async () => {
   expect([code, printed]).toEqual([
     1,
     expect.stringMatching(
-      /unknown role "igest": the roles are up, api, writer relational, writer widecolumn, writer timeseries, writer document, ingest, reader relational, reader widecolumn, reader timeseries, reader document/,
+      /unknown role "igest": the roles are up, api, writer relational, writer widecolumn, writer timeseries, writer document, ingest, bridge, reader relational, reader widecolumn, reader timeseries, reader document/,
     ),
   ])
 })

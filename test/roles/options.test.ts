@@ -1,10 +1,11 @@
-// The options of the roles `api` and `ingest`: invalid combinations of valid options, and shared variables.
+// The options of the roles `api`, `ingest` and `bridge`: invalid combinations of valid options, and shared variables.
 
 import { expect, test } from 'vitest'
 import type { OptionSources } from '../../config/options/options.ts'
 import { variablesOf } from '../../config/options/options.ts'
 import { listOptions } from '../../config/options/schema.ts'
 import { apiOptions, loadApiOptions } from '../../roles/api/options.ts'
+import { loadBridgeOptions } from '../../roles/bridge/options.ts'
 import { ingestRoleOptions, loadIngestOptions } from '../../roles/ingest/options.ts'
 import { loadRoles } from '../tidy/write-readme.ts'
 
@@ -25,11 +26,18 @@ const right = {
 }
 const api = (environment: Environment) => faultsOf(loadApiOptions, { ...right, ...environment })
 const ingest = (environment: Environment) => faultsOf(loadIngestOptions, environment)
+const bridge = (environment: Environment) =>
+  faultsOf(loadBridgeOptions, { SVC_BROKER_URL: 'mqtt://broker:1883', SVC_BROKER_TOPICS: 'plant/+/a,hall/#', ...environment })
 const aToken = 'a-token-that-processes-share'
 
-test('api requires its database and its key, and ingest nothing', () => {
+test('api requires its database and its key, a bridge its broker and topics, and ingest nothing', () => {
   expect(api({})).toEqual([])
   expect(ingest({})).toEqual([])
+  expect(bridge({})).toEqual([])
+  expect(faultsOf(loadBridgeOptions, {})).toEqual([
+    expect.stringMatching(/broker\.url: it is required: set SVC_BROKER_URL/),
+    expect.stringMatching(/broker\.topics: it is required: set SVC_BROKER_TOPICS/),
+  ])
   expect(faultsOf(loadApiOptions, {})).toEqual([
     expect.stringMatching(/master_key: it is required: set SVC_MASTER_KEY/),
     expect.stringMatching(/database\.url: it is required: set SVC_DATABASE_URL/),
@@ -195,6 +203,14 @@ test.each([
     { SVC_PROVISION_API_KEY: 'hidden', SVC_HTTP_HOST: '0.0.0.0' },
     /provision\.open: other machines reach http\.host/,
   ],
+  ['of a broker that is no broker of MQTT', bridge, { SVC_BROKER_URL: 'http://broker' }, /broker\.url: it must begin with mqtt:\/\//],
+  ['of a password in a URL', bridge, { SVC_BROKER_URL: 'mqtt://u:hidden@broker' }, /broker\.url: it contains a user or a password/],
+  ['of a password without a user', bridge, { SVC_BROKER_PASSWORD: 'hidden' }, /broker\.username: a password needs a user/],
+  ['of a certificate without TLS', bridge, { SVC_BROKER_CA_FILE: 'ca.pem' }, /broker\.url: certificates require TLS/],
+  ['of half a client certificate', bridge, { SVC_BROKER_URL: 'mqtts://b', SVC_BROKER_CERT_FILE: 'c.pem' }, /broker\.cert_file: .*together/],
+  ['of a filter with a share', bridge, { SVC_BROKER_TOPICS: '$share/x/plant' }, /topic filters of MQTT, without \$share/],
+  ['of a filter with a wildcard in a level', bridge, { SVC_BROKER_TOPICS: 'plant/a#' }, /topic filters of MQTT/],
+  ['of a key, which MQTT has not', bridge, { SVC_BROKER_ENVELOPE_CHANNEL: 'key' }, /topic, topic:<level>/],
   ['of a topic that Kafka refuses', ingest, { SVC_LOG_TOPIC: 'a topic' }, /log\.topic/],
 ] as const)('a fault %s is reported with what to do', (_name, faults, environment, text) => {
   const found = faults(environment)

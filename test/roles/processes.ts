@@ -91,9 +91,11 @@ export async function whenReady({ child, printed, ended }: Spawned): Promise<Rol
   }
 }
 
-export const apiWords = [join(root, 'main.ts'), 'api', '--port', '0']
+export const mainFile = join(root, 'main.ts')
 
-export const ingestWords = [join(root, 'main.ts'), 'ingest', '--port', '0']
+export const apiWords = [mainFile, 'api', '--port', '0']
+
+export const ingestWords = [mainFile, 'ingest', '--port', '0']
 
 export function apiEnvironment(databaseUrl: string, extra: Environment = {}): Environment {
   return {
@@ -134,7 +136,7 @@ export function spawnIngest(controlUrl: string, extra: NodeJS.ProcessEnv = {}): 
 }
 
 export function readerWordsOf(store: StoreName): string[] {
-  return [join(root, 'main.ts'), 'reader', store, '--port', '0']
+  return [mainFile, 'reader', store, '--port', '0']
 }
 
 export const readerWords = readerWordsOf('relational')

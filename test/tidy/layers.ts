@@ -87,6 +87,7 @@ const drivers = [
   '@kafkajs/confluent-schema-registry',
   'cassandra-driver',
   'mongodb',
+  'mqtt',
   'bson',
   '@peculiar/x509',
   'reflect-metadata',

@@ -15,5 +15,5 @@ test('a text without metrics is an error', () => {
 })
 
 test('the table has a row for each metric, with the roles that register it', () => {
-  expect(metricTable()).toMatch(/^\| `component_errors_total` \| counter \| .* \| ingest, writer, reader \| /m)
+  expect(metricTable()).toMatch(/^\| `component_errors_total` \| counter \| .* \| ingest, bridge, writer, reader \| /m)
 })

@@ -20,6 +20,7 @@ const group: Register = registry => groupMetrics(registry, 'component', ['topic'
 const roles: Readonly<Record<string, readonly Register[]>> = {
   api: [outages, certificates],
   ingest: [outages, openIngestMetrics, openMqttMetrics],
+  bridge: [outages, registry => openIngestMetrics(registry, 'bridge')],
   writer: [outages, writer, group],
   reader: [outages, openReaderMetrics],
 }

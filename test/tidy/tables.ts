@@ -69,7 +69,7 @@ function schemaOf(name: string, roles: Roles): TObject {
 }
 
 /** The roles of the documents; the sections `store` of other stores are on the stores' pages. */
-const documented = ['up', 'api', 'ingest', 'writer relational', 'reader relational']
+const documented = ['up', 'api', 'ingest', 'bridge', 'writer relational', 'reader relational']
 
 /** The row of an option, and its default in each of the roles that have it. */
 interface SharedRow {
