@@ -49,7 +49,8 @@ test('it is valid by the schema of the Compose specification', () => {
 test('without a profile it is the relational set; a store comes with its writer and reader, and `all` has every store', () => {
   expect(startedWith().sort()).toEqual([...relational, ...around].sort())
   expect(startedWith('document').sort()).toEqual([...relational, ...around, 'mongodb', 'writer-document', 'reader-document'].sort())
-  expect(startedWith('all').sort()).toEqual(names.filter(name => name !== 'demo').sort())
+  expect(startedWith('bridge').sort()).toEqual([...relational, ...around, 'bridge'].sort())
+  expect(startedWith('all').sort()).toEqual(names.filter(name => name !== 'demo' && name !== 'bridge').sort())
   expect(roleServices.map(({ role }) => role).sort()).toEqual([...Object.keys(roles).filter(role => role !== 'up'), 'ingest'].sort())
 })
 
@@ -220,7 +221,7 @@ test('the front reaches no store and no Kafka, and nothing else is published', (
   expect(services['grafana']!.ports).toEqual(['127.0.0.1:3000:3000'])
   for (const [name, { internal }] of Object.entries(compose.networks)) expect([name, internal === true]).toEqual([name, name !== 'edge'])
   const within = (network: string): string[] => names.filter(name => networksOf(services[name]!).includes(network))
-  expect(within('edge')).toEqual(['nginx', 'grafana'])
+  expect(within('edge')).toEqual(['bridge', 'nginx', 'grafana'])
   for (const network of ['edge', 'front', 'monitoring', 'inside'])
     expect(within(network).filter(name => [...stores, 'kafka'].includes(name))).toEqual([])
   for (const store of ['cassandra', 'influxdb', 'mongodb'])
@@ -238,7 +239,7 @@ test('nginx has the address that the roles trust, and names services at their fi
   const file = readFileSync(join(deployFolder, 'compose/nginx.conf'), 'utf8')
   const upstreams = [...file.matchAll(/^ {4}server ([\w-]+):(\d+);$/gm)].map(([, name, port]) => ({ name: name!, port }))
   expect(upstreams.map(({ name }) => name).sort()).toEqual(
-    roleServices.flatMap(({ name, role }) => (role.startsWith('writer') ? [] : [name])).sort(),
+    roleServices.flatMap(({ name, role }) => (/^(writer|bridge)/.test(role) ? [] : [name])).sort(),
   )
   for (const { name, port } of upstreams) {
     expect([name, port]).toEqual([name, name.startsWith('reader') ? '9084' : '8080'])

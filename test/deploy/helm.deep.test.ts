@@ -33,6 +33,11 @@ const everything = {
   },
   api: { host: 'api.example.com', config: '[tokens]\nlifetime_seconds = 3_600\n', strategy: 'RollingUpdate' },
   ingest: { host: 'devices.example.com', replicas: 3 },
+  bridge: {
+    enabled: true,
+    env: { SVC_BROKER_URL: 'mqtts://broker:8883', SVC_BROKER_TOPICS: 'factory/#', SVC_BROKER_USERNAME: 'sluice' },
+    secrets: { SVC_BROKER_PASSWORD: { existingSecret: 'kafka', key: 'password' } },
+  },
   writers: { config: '[transformer]\nformat = "json"\n' },
   readers: { env: { SVC_LIVE_ENABLED: 'true' } },
   stores: {
@@ -114,7 +119,7 @@ describeUnlessMissing('the Helm chart', tools, () => {
 
   describe.each([
     ['a minimum', async () => minimum, 4],
-    ['everything', async () => everything, 10],
+    ['everything', async () => everything, 11],
     ['secrets and an image of your own', async () => ownSecrets, 4],
     ['the values of the guide', async () => extractBlocks(await guide(), 'values')[0]!.text, 4],
   ])('with %s', (_name, values, roleCount) => {
@@ -183,6 +188,7 @@ describeUnlessMissing('the Helm chart', tools, () => {
     expect(Object.fromEntries(strategies)).toMatchObject({
       'sluice-api': 'RollingUpdate',
       'sluice-ingest': 'RollingUpdate',
+      'sluice-bridge': 'Recreate',
       'sluice-writer-relational': 'Recreate',
       'sluice-reader-relational': 'RollingUpdate',
     })

@@ -40,6 +40,7 @@ describeUnlessMissing('systemd', missingSystemd(), () => {
   test('there is a unit for each role', () => {
     expect(units).toEqual([
       'sluice-api.service',
+      'sluice-bridge.service',
       'sluice-ingest.service',
       'sluice-reader@.service',
       'sluice-up.service',

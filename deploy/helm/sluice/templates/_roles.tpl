@@ -29,6 +29,13 @@ The roles of this release: a list below `roles`, each with
     "env" (mergeOverwrite (dict) $listen $public $asking $v.env $kafka $v.ingest.env)
     "secrets" (mergeOverwrite (dict) $token $v.kafka.secrets $v.ingest.secrets))
 -}}
+{{- if $v.bridge.enabled -}}
+{{- /* Two of them would take the session from each other. */ -}}
+{{- $roles = append $roles (dict "name" "bridge" "args" (list "bridge") "values" (merge (dict "strategy" "Recreate") $v.bridge)
+  "volumes" (merge (dict) $v.bridge.volumes $v.kafka.volumes $v.volumes)
+  "env" (mergeOverwrite (dict) $listen $v.env $kafka $v.bridge.env)
+  "secrets" (mergeOverwrite (dict) $v.kafka.secrets $v.bridge.secrets)) -}}
+{{- end -}}
 {{- range $store, $of := $v.stores -}}
 {{- if $of.enabled -}}
 {{- $writer := mergeOverwrite (deepCopy $v.writers) $of.writer -}}
