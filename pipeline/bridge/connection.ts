@@ -1,9 +1,10 @@
 // One connection to a broker, by mqtt.js: subscribes, and acknowledges each message when the log has it.
 //
 // mqtt.js waits with a PUBACK until `customHandleAcks` and `handleMessage` have called back, and handles no other packet meanwhile: one message would be
-// in flight at a time, and a log that is away for longer than the keep-alive would end the connection. If `handleMessage` calls back with an error,
-// mqtt.js sends no PUBACK and goes on, and the PUBACK is sent from here.
+// in flight at a time (100 a second instead of 13,000, measured with Mosquitto and Kafka on one machine), and a log that is away for longer than the
+// keep-alive would end the connection. If `handleMessage` calls back with an error, mqtt.js sends no PUBACK and goes on, and the PUBACK is sent from here.
 
+import { setImmediate } from 'node:timers/promises'
 import type { IClientOptions, IPublishPacket, ISubscriptionMap } from 'mqtt'
 import { pause } from '../../config/aborting.ts'
 import type { TlsTexts } from '../../http/tls-files.ts'
@@ -105,17 +106,21 @@ export async function serveConnection(parts: ConnectionParts, signal: AbortSigna
 
   client.handleMessage = (packet, callback) => {
     open()
-    if (!signal.aborted) take(packet)
-    if (!intake.isFull() || signal.aborted) callback(unacknowledged)
-    else void stall(() => callback(unacknowledged))
+    const goOn = (): void => {
+      // One that the broker sends again is left to that.
+      if (!signal.aborted && client.stream.writable) take(packet)
+      callback(unacknowledged)
+    }
+    if (intake.isFull() && !signal.aborted) void stall(goOn)
+    else goOn()
   }
 
   try {
     if (signal.aborted) onStop()
     await Promise.race([ended.promise, stop.promise])
     await Promise.race([intake.settled(), pause(drainMsMax)])
-    // The last acknowledgements are written at the end of this turn of the event loop.
-    await pause(0)
+    // The last acknowledgements are written in this turn of the event loop, too.
+    await setImmediate()
     await Promise.race([client.endAsync(), pause(endMsMax)])
   } finally {
     clearInterval(stalled)

@@ -89,6 +89,11 @@ test('while the log is away nothing is acknowledged or taken, and then everythin
   for (const id of [1, 2, 3]) side.publish(id, `plant/${id}`)
   for (let count = 0; count < 3; count++) (await site.given()).fail(away)
   side.publish(4, 'plant/4')
+  for (let attempt = 0; attempt < 4; attempt++) {
+    const { message, fail } = await site.given()
+    expect(message.channel).toBe('plant/1')
+    fail(away)
+  }
   const order: string[] = []
   while (order.at(-1) !== 'plant/4') {
     const { message, store } = await site.given()
@@ -198,8 +203,10 @@ test('a stop waits until what was taken is stored, acknowledges it, and says goo
   const taken = await site.given()
   const stopped = site.stop()
   side.publish(2, 'plant')
+  const first = acknowledged(side)
+  for (let turn = 0; turn < 100; turn++) await new Promise(setImmediate)
   taken.store()
-  expect(await acknowledged(side)).toBe(1)
+  expect(await first).toBe(1)
   expect(await side.next()).toMatchObject({ cmd: 'disconnect' })
   await stopped
   expect(site.waiting()).toBe(0)
