@@ -17,6 +17,8 @@ const unused = [
   'node_modules/@types',
   'node_modules/**/*.{map,md,d.ts,d.mts,d.cts,flow}',
   'node_modules/{*,@*/*}/{test,tests,docs,.github}',
+  // For browsers.
+  'node_modules/mqtt/dist',
 ]
 
 /** Without their data they end at once, and have loaded everything by then. */

@@ -76,7 +76,7 @@ export async function serveConnection(parts: ConnectionParts, signal: AbortSigna
   client.on('close', () => ended.reject(failure ?? new Error('the broker closed the connection')))
   client.on('connect', ({ sessionPresent, properties }) => {
     isResumed = sessionPresent
-    if (isShared(options) && properties?.sharedSubscriptionAvailable === (false as unknown))
+    if (isShared(options) && properties?.sharedSubscriptionAvailable === false)
       return fail(new Error('the broker has no shared subscriptions: leave broker.share empty, and run one bridge'))
     client.subscribe(subscriptions(options), (error, granted = []) => {
       if (error !== null) return fail(error)

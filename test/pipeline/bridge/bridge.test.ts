@@ -2,6 +2,7 @@
 
 import { expect, test } from 'vitest'
 import { LogUnavailableError, MessageRefusedError } from '../../../pipeline/log.ts'
+import { fixture } from '../ingest/device.ts'
 import { openSite, type Side, type Site } from './broker.ts'
 
 const away = new LogUnavailableError('no broker of Kafka answers')
@@ -41,6 +42,16 @@ test('without a share, and with MQTT 3.1.1, the subscription is a plain one', as
     expect(connect).toMatchObject({ clean: false, protocolVersion: own.version === undefined ? 5 : 4 })
     expect(subscribe.subscriptions).toMatchObject([{ topic: 'plant/#', qos: 1 }])
   }
+})
+
+test('over TLS it believes the CA that it is given, and no other', async () => {
+  const site = await openSite({}, { ca: fixture('ca') })
+  const side = await site.accept()
+  side.publish(1, 'plant')
+  ;(await site.given()).store()
+  expect(await acknowledged(side)).toBe(1)
+  const other = await openSite({}, { ca: fixture('stranger') })
+  await expect.poll(() => other.lines[0]).toMatch(/^the MQTT broker is away \(.*certificate/)
 })
 
 test.each(['5', '3.1.1'] as const)(

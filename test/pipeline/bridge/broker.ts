@@ -2,6 +2,7 @@
 
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { createServer as createTlsServer } from 'node:tls'
 import {
   generate,
   type IConnackPacket,
@@ -14,12 +15,14 @@ import {
 import { Registry } from 'prom-client'
 import { onTestFinished } from 'vitest'
 import { openOutages } from '../../../config/outage.ts'
+import type { TlsTexts } from '../../../http/tls-files.ts'
 import { openBridge } from '../../../pipeline/bridge/bridge.ts'
 import { openEnvelopeReader } from '../../../pipeline/bridge/envelope.ts'
 import { openIntake } from '../../../pipeline/bridge/intake.ts'
 import type { BrokerOptions } from '../../../pipeline/bridge/options.ts'
 import { openIngestMetrics } from '../../../pipeline/ingest/metrics.ts'
 import type { OutgoingMessage } from '../../../pipeline/log.ts'
+import { fixture } from '../ingest/device.ts'
 
 /** The broker's side of a connection that has subscribed. */
 export interface Side {
@@ -37,12 +40,13 @@ interface Broker {
   accept(connack?: Partial<IConnackPacket>, granted?: number): Promise<Side>
 }
 
-async function openBroker(version: 4 | 5): Promise<Broker> {
-  const server = createServer().listen(0, '127.0.0.1')
+async function openBroker(version: 4 | 5, isTls: boolean): Promise<Broker> {
+  const server = isTls ? createTlsServer({ cert: fixture('server'), key: fixture('server-key') }) : createServer()
+  server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const arrived: Socket[] = []
   let wake: (() => void) | undefined
-  server.on('connection', socket => {
+  server.on(isTls ? 'secureConnection' : 'connection', (socket: Socket) => {
     arrived.push(socket)
     onTestFinished(() => void socket.destroy())
     wake?.()
@@ -116,10 +120,11 @@ export interface Site extends Broker {
   stop(): Promise<void>
 }
 
-export async function openSite(own: Partial<BrokerOptions> = {}): Promise<Site> {
-  const broker = await openBroker(own.version === '3.1.1' ? 4 : 5)
+/** @param tls of the bridge, to a broker that has TLS */
+export async function openSite(own: Partial<BrokerOptions> = {}, tls?: TlsTexts): Promise<Site> {
+  const broker = await openBroker(own.version === '3.1.1' ? 4 : 5, tls !== undefined)
   const options: BrokerOptions = {
-    url: `mqtt://127.0.0.1:${broker.port}`,
+    url: `${tls === undefined ? 'mqtt' : 'mqtts'}://127.0.0.1:${broker.port}`,
     topics: ['plant/#'],
     version: '5',
     share: 'sluice',
@@ -155,7 +160,7 @@ export async function openSite(own: Partial<BrokerOptions> = {}): Promise<Site> 
     signal: retrying.signal,
   })
   const read = openEnvelopeReader(options.envelope, 1_000)
-  const parts = { options, tls: undefined, read, intake, receiptUs: () => 1_790_000_000_000_000, logger }
+  const parts = { options, tls, read, intake, receiptUs: () => 1_790_000_000_000_000, logger }
   const bridge = openBridge({ ...parts, outage: outages.report('broker') }, stopping.signal)
   async function stop(): Promise<void> {
     stopping.abort()

@@ -5,9 +5,10 @@ import { expect, onTestFinished, test } from 'vitest'
 import { readTopic } from '../../pipeline/kafka/stored-messages.ts'
 import { describeWithOwnKafka, type Kafka } from '../../servers/kafka.ts'
 import { describeWithMosquitto, type Mosquitto } from '../../servers/mosquitto.ts'
-import { mainFile, type Spawned, spawnRole, untilPrinted } from '../processes.ts'
+import { mainFile, type Spawned, spawnRole, untilHealth, untilPrinted } from '../processes.ts'
 
 interface Bridge extends Spawned {
+  readonly internalUrl: string
   /** How many messages it has appended. */
   taken(): Promise<number>
 }
@@ -24,9 +25,11 @@ async function startBridge(kafka: Kafka, { url }: Mosquitto, topic: string, own:
     ...own,
   })
   await untilPrinted(spawned, /subscribed at the broker/)
-  const [, internalUrl] = /^internal on (\S+)$/m.exec(spawned.printed())!
+  const internalUrl = /^internal on (\S+)$/m.exec(spawned.printed())![1]!
+  await untilHealth({ internalUrl }, 'broker', 'pass')
   return {
     ...spawned,
+    internalUrl,
     async taken() {
       const metrics = await (await fetch(`${internalUrl}/metrics`)).text()
       return Number(/^component_received_events_total\{component_id="bridge".*\} (\d+)$/m.exec(metrics)?.[1] ?? 0)
@@ -89,6 +92,7 @@ describeWithOwnKafka('a bridge', kafka =>
       await kafka.kill()
       await publisher.publish(500)
       await untilPrinted(second, /Kafka is away/)
+      await untilHealth(second, 'log', 'fail')
       // Without a channel it stops no other.
       const client = await mqtt.connectAsync(mosquitto.url)
       await client.publishAsync(topic, 'keyless', { qos: 1 })
