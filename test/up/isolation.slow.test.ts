@@ -10,6 +10,7 @@ import { openEmbedded } from '../../database/embedded/embedded.ts'
 import { makeCsr } from '../control-plane/certificates/openssl.ts'
 import { type Asker, openAsker } from '../control-plane/isolation/asker.ts'
 import { ask, askAll, asked, type Snapshot, seenOf } from '../control-plane/isolation/matrix.ts'
+import { askAllOverMqtt, askOverMqtt, isGranted, type MqttSite, mqttRows } from '../control-plane/isolation/mqtt.ts'
 import { nameOf, statusFor } from '../control-plane/isolation/row.ts'
 import { controlPlaneRows, inOrder } from '../control-plane/isolation/rows.ts'
 import { askWithHiddenSecrets, formsOf, leaksOf } from '../control-plane/isolation/secrets.ts'
@@ -96,6 +97,16 @@ describe('a running platform', () => {
     return { messages: String(partitions.reduce((sum, { checked, in_flight: inFlight }) => sum + checked.to + inFlight, 0)) }
   }
 
+  function mqttSite(): MqttSite {
+    const [, port] = /^mqtt on mqtt:\S+:(\d+)$/m.exec(platform.printed())!
+    return {
+      world,
+      port: Number(port),
+      countMessages: async () => Number((await snapshot())['messages']),
+      printed: () => platform.printed(),
+    }
+  }
+
   async function describedRoutes(): Promise<string[]> {
     const { json } = await asker.call('GET', '/openapi.json')
     return Object.entries(json!['paths'] as object)
@@ -123,6 +134,39 @@ describe('a running platform', () => {
     test.each(rows)('$name', async ({ row }) => {
       const { got, wanted } = await askAll(world, row, snapshot)
       expect(got).toEqual(wanted)
+    })
+  })
+
+  describe('over MQTT each caller may do the same, and hears nothing of a channel that it may not read', () => {
+    test.each(mqttRows)('$name', async row => {
+      const { got, wanted, asked: all } = await askAllOverMqtt(mqttSite(), row)
+      expect(got).toEqual(wanted)
+      for (const { packets } of all) asker.refusals.push(JSON.stringify(packets))
+      if (row.action !== 'subscribe') return
+      const { channel, thing } = world.site
+      const authorization = `Thing ${thing.key}`
+      const path = `/channels/${channel}/messages/roof`
+      await expectStatus(asker.call('POST', path, { authorization, type: 'application/senml+json', body: [{ n: 'd', v: 4 }] }), 202)
+      const heard = []
+      // Those who are to hear it first: the others might hear it by then.
+      for (const one of all.toSorted((left, right) => Number(isGranted(right)) - Number(isGranted(left)))) {
+        if (one.cell.connected !== 0) continue
+        if (isGranted(one)) heard.push(await one.client.next())
+        one.client.send({ cmd: 'pingreq' })
+        expect(await one.client.next()).toMatchObject({ cmd: 'pingresp' })
+      }
+      expect(heard).toMatchObject([{ topic: path.slice(1) }, { topic: path.slice(1) }])
+    })
+
+    test("a missing channel and another user's are the same", async () => {
+      for (const row of mqttRows.filter(({ action }) => action !== 'will')) {
+        const [other, absent] = [
+          await askOverMqtt(mqttSite(), row, 'otherThing', world.site.channel),
+          await askOverMqtt(mqttSite(), row, 'otherThing', absentId),
+        ]
+        expect(other.cell, row.name).toMatchObject({ connected: 0, isChanged: false })
+        expect(absent.packets, row.name).toEqual(other.packets)
+      }
     })
   })
 
