@@ -4,6 +4,7 @@ import { readdir, readFile, rename, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import mqtt from 'mqtt'
 import { expect, test } from 'vitest'
+import { sluice } from '../bin/command.ts'
 import { inDepth } from '../depth.ts'
 import { type Answer, call, expectStatus, makeSite, publish, readUntil, type Site } from './operator.ts'
 import { disposableFolder, spawnPlatform, startedFolder, startPlatform } from './platform.ts'
@@ -83,7 +84,13 @@ test.each([
       `channels/${site.channel}/messages/state {"door":"open"}`,
     ])
     await client.endAsync()
-    expect(await readUntil(platform.url, site, 1)).toEqual([
+    const words = ['send', '--mqtt', url!, '--lines', '--channel', site.channel, '--subtopic', 'house/roof']
+    const sent = await sluice(words, '[{"n":"wind","t":1700000001,"v":5}]\n', { SVC_THING_KEY: options.password })
+    expect(sent).toMatchObject({ code: 0, errors: '' })
+    expect(sent.output.toString()).toBe(`sent 1 messages to ${url}\n`)
+    const [wind, ...others] = await readUntil(platform.url, site, 2)
+    expect(wind).toMatchObject({ Name: 'wind', Subtopic: 'house.roof', Publisher: site.thing })
+    expect(others).toEqual([
       {
         Channel: site.channel,
         Subtopic: 'house.attic',

@@ -250,7 +250,7 @@ function subtopicAt(text: string, origin: string): string {
 function checkSize(bytes: number, bytesMax: number, origin: string): void {
   if (bytes <= bytesMax) return
   throw new ToolError(
-    `${origin}: the payload is larger than the ${bytesMax} bytes that a writer accepts: send smaller messages, or raise message.payload_bytes`,
+    `${origin}: the payload is larger than the ${bytesMax} bytes that are accepted: send smaller messages, or raise message.payload_bytes of the writer`,
   )
 }
 

@@ -1,25 +1,26 @@
-// `./sluice send`: writes messages into the topic of a writer. Exit code 0: all are acknowledged; 1: some are not; 2: nothing was sent.
+// `./sluice send`: writes messages into the topic of a writer, or publishes them over MQTT. Exit code 0: all are acknowledged; 1: some are not; 2: nothing was
+// sent.
 
-import { type Command, InvalidArgumentError } from 'commander'
+import { type Command, InvalidArgumentError, Option } from 'commander'
 import { inputSize, ToolError, writeOutput } from '../../../bin/streams.ts'
 import { pause } from '../../../config/aborting.ts'
 import { stopOnSignals } from '../../../config/signals.ts'
-import { envelopeHeaders } from '../../../pipeline/envelope-headers.ts'
-import { partitionOf } from '../../../pipeline/kafka/producer/partitioner.ts'
 import { answering } from '../failure.ts'
-import { addConnectionOptions, answeredByKafkajs, type ConnectionFlags, kafkajsFailure, openTopicClient } from '../kafkajs.ts'
+import { addConnectionOptions, answeredByKafkajs, type ConnectionFlags } from '../kafkajs.ts'
 import { openProgress } from '../progress.ts'
 import type { Sources } from '../target/flags.ts'
+import type { Destination } from './destination.ts'
 import { type Address, type InputBatch, type InputMessage, readMessages } from './input.ts'
 
 interface SendFlags extends ConnectionFlags, Partial<Address> {
   readonly lines?: boolean
   readonly csv?: boolean
   readonly rate?: number
+  readonly mqtt?: string
+  readonly key?: string
 }
 
-/** Limits of one request, so that its batches stay below the 1 MiB that brokers accept by default. */
-const requestMessagesMax = 1000
+/** Of the messages that are sent at once: batches stay below the 1 MiB that brokers of Kafka accept by default. */
 const requestBytesMax = 512 * 1024
 const messageOverheadBytes = 200
 /** With a rate, the messages of this time are sent at once. */
@@ -38,21 +39,26 @@ export function addCommands(command: Command, sources: Sources): void {
     .option('--lines', 'each line is a message, as in NDJSON')
     .option('--csv', 'each row is a message; the first row names the columns')
     .option('--rate <n>', 'messages per second (default: as fast as they are acknowledged)', parseRate)
-    .description('Writes messages from files, standard input or CSV into the topic that writers read.')
+    .option('--mqtt <url>', 'publish over MQTT 5 instead, with QoS 1: mqtt://127.0.0.1:1883, or mqtts://… for TLS')
+    .addOption(new Option('--key <key>', 'key of the publishing thing, for --mqtt').env('SVC_THING_KEY'))
+    .description('Writes messages from files, standard input or CSV into the topic that writers read, or publishes them over MQTT.')
     .addHelpText(
       'after',
       `
 Brokers and topic are set by the options of a writer (SVC_LOG_BROKERS, SVC_LOG_TOPIC …). The topic must exist, and the Kafka user needs
 Describe and Write on it. Messages go directly into the topic: the permissions of the control plane are not checked. A running
-\`./sluice up\` has no Kafka topic: publish to it over HTTP.
+\`./sluice up\` has no Kafka topic: publish to it with --mqtt, or over HTTP.
+
+With --mqtt the messages are those of one thing, whose key is the password, and whose id in --publisher is the user name. They are checked as
+those of devices, and the first one that is refused ends the tool with the reason. Certificates of your own: NODE_EXTRA_CA_CERTS.
 
 In a CSV file the columns channel, subtopic, publisher and content_type replace the options of the same name. A column payload contains
 the whole payload; without it, the other columns are the fields of a JSON document: cells that are JSON numbers become numbers, and empty
 cells are omitted.
 
-A message counts as sent when all in-sync replicas have acknowledged it; retries never duplicate it. If the brokers do not answer for
-twenty seconds, sending stops and prints how many messages were acknowledged and how many may or may not be in the topic. It also stops
-at the first invalid line and on Ctrl-C.
+A message counts as sent when all in-sync replicas have acknowledged it; retries never duplicate it. Over MQTT it counts with its PUBACK, and
+nothing is retried. If no answer comes for twenty seconds, sending stops and prints how many messages were acknowledged and how many may or
+may not be stored. It also stops at the first invalid line and on Ctrl-C.
 
 Exit code 0: all messages were sent. 1: some were not. 2: none was sent, because of an option, a file or the topic.
 
@@ -61,6 +67,7 @@ Examples:
   ./sluice send --lines readings.ndjson --channel "$CHANNEL" --subtopic gps --rate 100
   ./sluice send --csv readings.csv
   echo '[{"n":"temperature","u":"Cel","v":21.5}]' | ./sluice send --channel "$CHANNEL" --subtopic attic
+  SVC_THING_KEY=$KEY ./sluice send --mqtt mqtt://127.0.0.1:1883 --lines readings.ndjson --channel "$CHANNEL" --subtopic gps
 `,
     )
     .action((files: string[], flags: SendFlags) => answeredByKafkajs(() => send(files, flags, sources)))
@@ -71,42 +78,27 @@ async function send(files: readonly string[], flags: SendFlags, sources: Sources
   const kind = flags.csv === true ? 'csv' : flags.lines === true ? 'lines' : 'whole'
   const inputs = files.length === 0 ? ['-'] : files
   const sizes = await Promise.all(inputs.map(inputSize))
-  const { kafka, topic, bounds, options, connection } = await openTopicClient(flags, sources)
-  const producer = kafka.producer({ idempotent: true, maxInFlightRequests: 1, allowAutoTopicCreation: false })
+  const destination = await openDestination(flags, sources)
   const progress = openProgress('bytes sent')
   let acknowledged = 0
-  const said = (): string => `sent ${acknowledged.toLocaleString('en-US')} messages to ${topic}`
+  const said = (): string => `sent ${acknowledged.toLocaleString('en-US')} messages to ${destination.name}`
   const stop = stopOnSignals({ deadlineMs: stopMsMax, onDeadline: () => console.error(`stopped: ${said()}; the last ones are uncertain`) })
   try {
-    await producer.connect().catch((error: unknown) => {
-      throw kafkajsFailure(error, 'messages cannot be sent')
-    })
     const { channel = '', subtopic = '', publisher = '', contentType = '' } = flags
     const address = { channel, subtopic, publisher, contentType }
-    const input = { kind, address, payloadBytesMax: options.message.payloadBytes, signal: stop.signal } as const
-
-    /** Sends the messages of one partition: kafkajs would repeat what it sent to one broker when another one fails. */
-    const sendPortion = async (portion: readonly InputMessage[]): Promise<void> => {
-      for (const [partition, messages] of Map.groupBy(portion, message => partitionOf(Buffer.from(message.channel), bounds.size))) {
-        const request = { topic, acks: -1, timeout: connection.requestTimeoutMs, messages: messages.map(one => recordOf(one, partition)) }
-        await producer.send(request).catch((error: unknown) => {
-          const uncertain = `the next ${messages.length} may or may not be in the topic`
-          throw kafkajsFailure(error, `no acknowledgement of the brokers: ${uncertain}`)
-        })
-        acknowledged += messages.length
-      }
-    }
-
+    const input = { kind, address, payloadBytesMax: destination.payloadBytesMax, signal: stop.signal } as const
     let takenBytes = 0
     const total = sizes.includes(0) ? 0 : sizes.reduce((sum, size) => sum + size, 0)
-    const rateLimit = openRateLimit(flags.rate, stop.signal)
+    const rateLimit = openRateLimit(flags.rate, destination.messagesMax, stop.signal)
     try {
       for (const file of inputs) {
         for await (const batch of readMessages(file, input)) {
           for (const portion of portionsOf(batch, rateLimit.messagesMax)) {
             await rateLimit.wait(portion.length)
             if (stop.signal.aborted) break
-            await sendPortion(portion)
+            await destination.send(portion, count => {
+              acknowledged += count
+            })
           }
           progress.show((takenBytes += batch.bytes), total)
         }
@@ -125,15 +117,15 @@ async function send(files: readonly string[], flags: SendFlags, sources: Sources
   } finally {
     progress.end()
     stop.dispose()
-    await producer.disconnect()
+    await destination.close()
   }
 }
 
-function recordOf({ payload, channel, subtopic, publisher, contentType }: InputMessage, partition: number) {
-  const createdUs = Date.now() * 1000
-  const envelope = { channel, subtopic, publisher, protocol: 'kafka', contentType, createdUs, createdRestNs: 0 }
-  const headers = Object.fromEntries(envelopeHeaders(envelope).map(({ key, value }) => [key, value as string]))
-  return { partition, key: channel, value: Buffer.from(payload.buffer, payload.byteOffset, payload.length), headers }
+async function openDestination(flags: SendFlags, sources: Sources): Promise<Destination> {
+  const { mqtt, key = '', publisher = '' } = flags
+  if (mqtt === undefined) return (await import('./kafka.ts')).openKafkaDestination(flags, sources)
+  if (flags.topic !== undefined || flags.config !== undefined) throw new ToolError('--mqtt has no --topic and no --config: leave them out')
+  return (await import('./mqtt.ts')).openMqttDestination({ url: mqtt, key, publisher })
 }
 
 /** Splits a batch by the limits of one request, in its order. */
@@ -161,11 +153,11 @@ interface RateLimit {
   readonly wait: (messages: number) => Promise<void>
 }
 
-function openRateLimit(rate: number | undefined, signal: AbortSignal): RateLimit {
-  if (rate === undefined) return { messagesMax: requestMessagesMax, wait: async () => undefined }
+function openRateLimit(rate: number | undefined, messagesMax: number, signal: AbortSignal): RateLimit {
+  if (rate === undefined) return { messagesMax, wait: async () => undefined }
   let dueMs = performance.now()
   return {
-    messagesMax: Math.min(requestMessagesMax, Math.max(1, Math.floor((rate * burstMs) / 1000))),
+    messagesMax: Math.min(messagesMax, Math.max(1, Math.floor((rate * burstMs) / 1000))),
     async wait(messages) {
       const nowMs = performance.now()
       // What was not sent in time is not made up for.

@@ -44,6 +44,8 @@ test.each([
   [['dlq', 'replay', '1-0-1', '--all', '--url', 'http://127.0.0.1:9', '--token', 'x'], 1, /^give either ids .* or --all\n$/],
   [['send', 'absent.json', '--channel', 'c1'], 2, /^file not found: "absent\.json"\n$/],
   [['send', '--lines', '--csv'], 2, /^give either --lines or --csv\n$/],
+  [['send', '--mqtt', 'http://127.0.0.1', '--key', 'k'], 2, /^"http:\/\/127\.0\.0\.1" is not an address for MQTT/],
+  [['send', '--mqtt', 'mqtt://127.0.0.1', '--topic', 'other'], 2, /^--mqtt has no --topic/],
   [['send', '--rate', '0'], 2, /Give messages per second, from 0\.01 to 1000000/],
   [['send', '--store', 'graph'], 2, /unknown store "graph"/],
   [['tail', '--count', '0'], 2, /Give a whole number from 1 to 999999999/],

@@ -71,7 +71,7 @@ test('lines that end anywhere in a chunk stay whole, and keep their numbers', as
   expect(textsOf(all)).toEqual(lines)
   const { messages, fault } = await read('a', `${lines.join('\n')}\n${'y'.repeat(1001)}\nz`, { kind: 'lines' })
   expect(messages).toHaveLength(5000)
-  expect(fault).toMatch(/^"a":5001: the payload is larger than the 1000 bytes that a writer accepts/)
+  expect(fault).toMatch(/^"a":5001: the payload is larger than the 1000 bytes that are accepted/)
 })
 
 test('a line without an end is refused before it fills the memory', async () => {
