@@ -31,6 +31,7 @@ import type { Administration } from './pipeline/administration.ts'
 import { openEmbeddedLog } from './pipeline/embedded-log/log.ts'
 import { openEmbeddedSource } from './pipeline/embedded-log/source.ts'
 import { openEmbeddedTopicReader } from './pipeline/embedded-log/topic-reader.ts'
+import { brokerRoutes } from './pipeline/ingest/brokers/routes.ts'
 import { openIngestMetrics } from './pipeline/ingest/metrics.ts'
 import { openPublisher } from './pipeline/ingest/publisher.ts'
 import { ingestRoutes } from './pipeline/ingest/routes.ts'
@@ -267,6 +268,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   }
   const publisher = openPublisher(ingest)
   app.register(ingestRoutes({ ...ingest, publisher }))
+  app.register(brokerRoutes({ access, brokers: options.mqtt.brokers, logger }))
   const readerMetrics = openReaderMetrics(registry)
   app.register(async watched => {
     readerMetrics.watch(watched)

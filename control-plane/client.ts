@@ -8,10 +8,13 @@ import { exampleIds, idSchema, isId } from './ids.ts'
 
 export { exampleIds } from './ids.ts'
 
-/** The parsed Authorization header, or a certificate for which the client has proven that it holds the key. */
+/** The parsed Authorization header, or what was proven in another way. */
 export interface Credential {
-  readonly scheme: 'Thing' | 'Bearer' | 'Certificate'
-  /** For a certificate its serial and SHA-256 fingerprint, in lower-case hex: `5f0c…:9b2d…`. */
+  readonly scheme: 'Thing' | 'Bearer' | 'Certificate' | 'ThingId'
+  /**
+   * For a certificate its serial and SHA-256 fingerprint, in lower-case hex: `5f0c…:9b2d…`. For `ThingId` the id of a thing, whose key a trusted broker has
+   * checked: no client sends it.
+   */
   readonly secret: string
 }
 

@@ -23,6 +23,10 @@ const thingSql = (lookups: string) => `
   FROM control_plane.things JOIN control_plane.users ON users.id = things.owner
   WHERE key_lookup IN (${lookups}) OR (previous_key_lookup IN (${lookups}) AND previous_key_ends_at > now())`
 
+const thingIdSql = `
+  SELECT things.id, things.owner, bounded, ${allowedSql} AS allowed, NULL::float8 AS left_ms
+  FROM control_plane.things JOIN control_plane.users ON users.id = things.owner WHERE things.id = $2::uuid`
+
 /** Compares the stored certificate's bytes, so that another certificate with the same serial does not match. */
 const certificateSql = `
   SELECT things.id, things.owner, bounded, extract(epoch FROM expires_at - now())::float8 * 1000 AS left_ms, ${allowedSql} AS allowed
@@ -122,6 +126,10 @@ export function openAccess({
         const row = await ask<ThingRow>(certificateSql, [channelId, serial, certificates.authority, fingerprint])
         if (row === undefined) return refuseUnknown('certificate', Buffer.from(fingerprint), address)
         return answerOf(row)
+      }
+      if (credential.scheme === 'ThingId') {
+        const row = isId(credential.secret) ? await ask<ThingRow>(thingIdSql, [channelId, credential.secret]) : undefined
+        return row === undefined ? unauthenticated : answerOf(row)
       }
       if (isApiKey(credential.secret)) {
         const lookup = apiKeys.lookup(credential.secret)

@@ -12,12 +12,13 @@ export const secretLengthMax = 16_384
 /** `POST /internal/authorize`. */
 export const accessRequestSchema = Type.Object(
   {
-    scheme: Type.Enum(['Thing', 'Bearer', 'Certificate'], {
-      description: 'The scheme of the Authorization header, or a certificate.',
+    scheme: Type.Enum(['Thing', 'Bearer', 'Certificate', 'ThingId'], {
+      description: 'The scheme of the Authorization header, a certificate, or a thing whose key a trusted broker has checked.',
     }),
     secret: Type.String({
       maxLength: secretLengthMax,
-      description: 'What follows the scheme; for a certificate its serial and its SHA-256 fingerprint, in hex, separated by a colon.',
+      description:
+        'What follows the scheme; for a certificate its serial and its SHA-256 fingerprint, in hex, separated by a colon; for `ThingId` its id.',
     }),
     channel: Type.String({
       maxLength: storedIdLengthMax,

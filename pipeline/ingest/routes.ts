@@ -131,7 +131,8 @@ async function authenticate(
     return { thing: answer.publisher ?? undefined, mayPublish: answer.publisher !== null, boundedOwner }
   }
   if (answer.reason === 'limited') throw limitedError(answer, credential.scheme)
-  if (answer.reason === 'unauthenticated') throw new HttpError('unauthenticated', unknown[credential.scheme])
+  if (answer.reason === 'unauthenticated')
+    throw new HttpError('unauthenticated', unknown[credential.scheme === 'Certificate' ? 'Certificate' : 'Thing'])
   return { thing: answer.publisher, mayPublish: false }
 }
 

@@ -20,7 +20,7 @@ export interface MqttParts {
   readonly publisher: Publisher
   readonly access: AccessControl
   readonly metrics: IngestMetrics
-  readonly options: Omit<MqttOptions, 'enabled' | 'clientCertificates'>
+  readonly options: Omit<MqttOptions, 'enabled' | 'clientCertificates' | 'brokers'>
   readonly payloadBytesMax: number
   /** Of all connections. */
   readonly budget: Budget

@@ -1,7 +1,8 @@
 // The options section `mqtt`: listen address, TLS, and limits of connections.
 
 import { type Static, Type } from 'typebox'
-import type { OptionFault } from '../../config/options/options.ts'
+import { noteFault, type OptionFault } from '../../config/options/options.ts'
+import { openTrustedProxies } from '../../http/requests/client-address.ts'
 import { mediaTypes } from '../ingest/content-type.ts'
 
 /** @param enabled by default in this role */
@@ -82,6 +83,12 @@ export const mqttOptions = (enabled: boolean) =>
       maximum: 1024 * 1024 * 1024,
       description: 'Bytes of the messages of all connections that may wait for the log at once; with more, clients wait.',
     }),
+    brokers: Type.Array(Type.String({ minLength: 1, allowed: 'an address or a network such as 10.0.0.7 or 10.0.0.0/8' }), {
+      default: [],
+      examples: [['10.0.0.7']],
+      description:
+        'Other MQTT brokers, EMQX or Mosquitto, that may ask over HTTP which devices to admit. They say whose connection it is, and are believed.',
+    }),
   })
 
 export type MqttOptions = Static<ReturnType<typeof mqttOptions>>
@@ -91,10 +98,14 @@ export function mqttFaults({
   certFile,
   keyFile,
   clientCertificates,
-}: Pick<MqttOptions, 'certFile' | 'keyFile' | 'clientCertificates'>): OptionFault[] {
+  brokers,
+}: Pick<MqttOptions, 'certFile' | 'keyFile' | 'clientCertificates' | 'brokers'>): OptionFault[] {
+  const faults: OptionFault[] = []
   if ((certFile === undefined) !== (keyFile === undefined)) {
-    return [{ place: 'mqtt.cert_file', problem: 'mqtt.cert_file and mqtt.key_file belong together: set both or neither' }]
+    faults.push({ place: 'mqtt.cert_file', problem: 'mqtt.cert_file and mqtt.key_file belong together: set both or neither' })
+  } else if (clientCertificates && certFile === undefined) {
+    faults.push({ place: 'mqtt.client_certificates', problem: 'this needs TLS: also set mqtt.cert_file and mqtt.key_file' })
   }
-  if (!clientCertificates || certFile !== undefined) return []
-  return [{ place: 'mqtt.client_certificates', problem: 'this needs TLS: also set mqtt.cert_file and mqtt.key_file' }]
+  noteFault(faults, 'mqtt.brokers', () => void openTrustedProxies(brokers))
+  return faults
 }

@@ -4,6 +4,7 @@ import type { Logger } from '../../config/logger.ts'
 import { watchDependency } from '../../config/outage.ts'
 import { openWhenThere } from '../../config/run-process.ts'
 import type { RoleListeners } from '../../http/role-listeners.ts'
+import { brokerRoutes } from '../../pipeline/ingest/brokers/routes.ts'
 import { openIngestMetrics } from '../../pipeline/ingest/metrics.ts'
 import { openPublisher } from '../../pipeline/ingest/publisher.ts'
 import { ingestRoutes } from '../../pipeline/ingest/routes.ts'
@@ -57,6 +58,7 @@ async function open(options: IngestRoleOptions, openLog: OpenIngestLog, role: Ro
     asksForCertificate: options.ingest.clientCertificates === 'tls',
     routes: async app => {
       await app.register(ingestRoutes({ ...parts, publisher }))
+      await app.register(brokerRoutes({ access, brokers: options.mqtt.brokers, logger }))
     },
     internal: { address: options.internal.listen },
     checks: { log: () => log.check(), 'control-plane': () => control.check() },

@@ -11,6 +11,7 @@ import { openapiRoutes } from '../../http/openapi/openapi.ts'
 import { createServer } from '../../http/server.ts'
 import { auditRoutes } from '../../pipeline/audit/routes.ts'
 import { deadLetterRoutes } from '../../pipeline/dead-letters/routes.ts'
+import { brokerRoutes } from '../../pipeline/ingest/brokers/routes.ts'
 import { ingestRoutes } from '../../pipeline/ingest/routes.ts'
 import { liveRoutes } from '../../readers/live/routes.ts'
 import { readerRoutes } from '../../readers/routes.ts'
@@ -39,6 +40,7 @@ async function describe(): Promise<Document> {
   healthRoutes(app, { version: '0', checks: {}, ready: () => true, registry: new Registry() })
   app.register(prepareControlPlane({ database: nothing, masterKeys: [Buffer.alloc(32)], options, logger }).routes)
   app.register(ingestRoutes({ log: nothing, logLabel: nothing, access: nothing, metrics: nothing, options: options.ingest }))
+  app.register(brokerRoutes({ access: nothing, brokers: [], logger }))
   app.register(readerRoutes({ reader: nothing, access: nothing, key: new Uint8Array(32), options: options.reader, queriesAtOnce: 1 }))
   const live = { live: nothing, access: nothing, eventIdKey: Buffer.alloc(32), options: options.live, metrics: nothing, logger }
   app.register(liveRoutes(live))

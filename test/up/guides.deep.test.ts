@@ -73,6 +73,18 @@ test('backup and restore: the log fills in what the restored database lacks; a w
   expect(await platform.stop()).toBe(0)
 })
 
+test('other brokers: a device is admitted, and may publish', async () => {
+  await using folder = await startedFolder()
+  const platform = await startPlatform({ data: folder.path, environment: { SVC_MQTT_BROKERS: '127.0.0.1' } })
+  const { device, thing, channel } = await makeSite(platform.url)
+  const answers = await runBlocks(blocksOf('docs/guides/mqtt.md', 'brokers'), {
+    cwd: folder.path,
+    environment: { base: platform.url, key: device.replace('Thing ', ''), thing_id: thing, channel_id: channel },
+  })
+  expect(answers).toEqual(['{"result":"allow"}{"result":"allow"}', '{"ok":true}200\n{"ok":true}200\n'])
+  expect(await platform.stop()).toBe(0)
+})
+
 test('Grafana: an API key reads the means of a channel as CSV', async () => {
   await using folder = await startedFolder()
   const platform = await startPlatform({ data: folder.path })

@@ -100,6 +100,41 @@ export const messageRows: readonly Row[] = [
   },
 ]
 
+const broker = { takes: 'tokens', allowed: callers } as const
+
+/** The platform of these tests has no `mqtt.brokers`, so all are refused, whatever the device. */
+export const brokerRows: readonly Row[] = [
+  {
+    ...broker,
+    route: 'POST /brokers/emqx/authenticate',
+    status: 200,
+    request: ({ site }) => ({ body: { username: site.thing.id, password: site.thing.key } }),
+    answer: () => ({ result: 'deny' }),
+  },
+  {
+    ...broker,
+    route: 'POST /brokers/emqx/authorize',
+    status: 200,
+    request: ({ site }) => ({ body: { username: site.thing.id, topic: `channels/${site.channel}/messages`, action: 'publish' } }),
+    answer: () => ({ result: 'deny' }),
+  },
+  {
+    ...broker,
+    route: 'POST /brokers/mosquitto/user',
+    status: 403,
+    request: ({ site }) => ({ body: { username: site.thing.id, password: site.thing.key } }),
+    answer: () => '',
+  },
+  { ...broker, route: 'POST /brokers/mosquitto/superuser', status: 403, request: () => ({ body: {} }), answer: () => '' },
+  {
+    ...broker,
+    route: 'POST /brokers/mosquitto/acl',
+    status: 403,
+    request: ({ site }) => ({ body: { username: site.thing.id, topic: `channels/${site.channel}/messages`, acc: 2 } }),
+    answer: () => '',
+  },
+]
+
 const tool = { takes: 'tokens', allowed: isAdministrator, status: 200 } as const
 /** Matches no letter, so nothing is replayed or dropped. */
 const noLetter = { body: { rule: 'no such rule' } }

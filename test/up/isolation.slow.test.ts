@@ -16,7 +16,7 @@ import { controlPlaneRows, inOrder } from '../control-plane/isolation/rows.ts'
 import { askWithHiddenSecrets, formsOf, leaksOf } from '../control-plane/isolation/secrets.ts'
 import { openWorld, type Site, type Thing, type World } from '../control-plane/isolation/world.ts'
 import { absentId } from '../control-plane/platform.ts'
-import { consoleRows, messageRows, openRows, type Published, toolRows, undescribedRows } from './isolation-rows.ts'
+import { brokerRows, consoleRows, messageRows, openRows, type Published, toolRows, undescribedRows } from './isolation-rows.ts'
 import { type Answer, expectStatus } from './operator.ts'
 import { administrator, type Platform, startedFolder, startPlatform } from './platform.ts'
 
@@ -28,7 +28,7 @@ const environment = {
 }
 /** By the channel of a site. */
 const published = new Map<string, Published>()
-const ownRows = inOrder([...messageRows, ...toolRows(({ channel }) => published.get(channel)!), ...openRows, ...consoleRows])
+const ownRows = inOrder([...messageRows, ...toolRows(({ channel }) => published.get(channel)!), ...brokerRows, ...openRows, ...consoleRows])
 const rows = [...ownRows, ...undescribedRows].map(row => ({ name: nameOf(row), row }))
 
 /** Routes that change something, or have a method that may, and leave no line in the audit log, and why. */
@@ -38,6 +38,11 @@ const untraced: Readonly<Record<string, string>> = {
   'POST /things/search': 'searches',
   'POST /channels/{channel}/messages': 'the log and the store have each message, with its publisher',
   'POST /channels/{channel}/messages/{subtopic}': 'the same',
+  'POST /brokers/emqx/authenticate': 'asks, and changes nothing',
+  'POST /brokers/emqx/authorize': 'the same',
+  'POST /brokers/mosquitto/acl': 'the same',
+  'POST /brokers/mosquitto/superuser': 'the same',
+  'POST /brokers/mosquitto/user': 'the same',
   'POST /console/sign-in': 'only a terminal gets its code: console/first-start.slow.test.ts looks for the line',
 }
 

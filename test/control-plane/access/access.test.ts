@@ -194,6 +194,17 @@ describePlatform('access', platform => {
     expect(await opened()).toEqual(unauthenticated)
   })
 
+  test('the id of a thing, which a broker has admitted, gives the access of its key', async () => {
+    const { owner: authorization, thing, channel } = await makeSite(platform().url)
+    const opened = (secret: string, on = channel) =>
+      platform().plane.access.authorize({ credential: { scheme: 'ThingId', secret }, channel: on, action: 'publish' })
+    expect(await opened(thing)).toEqual({ allowed: true, publisher: thing, owner: expect.any(String) })
+    expect(await opened(thing, foreign.channel)).toEqual({ ...forbidden, publisher: thing, owner: expect.any(String) })
+    for (const secret of ['', 'x', absentId, channel]) expect(await opened(secret)).toEqual(unauthenticated)
+    await call(platform().url, 'DELETE', `/channels/${channel}/things/${thing}`, { authorization })
+    expect(await opened(thing)).toMatchObject(forbidden)
+  })
+
   test('each request is one query', async () => {
     let asked = 0
     const { database } = platform()

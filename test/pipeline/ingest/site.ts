@@ -40,6 +40,10 @@ export function openKeys(): AccessControl & { requests: AccessRequest[]; fail?: 
       if (this.fail !== undefined) throw this.fail
       const { credential, channel: asked } = request
       if (credential.secret === limitedKey) return { allowed: false, reason: 'limited', leftMs: 41_001 }
+      if (credential.scheme === 'ThingId') {
+        if (credential.secret !== thing || asked !== channel || !this.isConnected) return { allowed: false, reason: 'forbidden' }
+        return { allowed: true, publisher: thing, owner: 'user' }
+      }
       if (credential.scheme !== 'Thing' || ![key, looseKey].includes(credential.secret))
         return { allowed: false, reason: 'unauthenticated' }
       const whose = { publisher: credential.secret === key ? thing : looseThing, owner: 'user', isBounded: this.isBounded }
