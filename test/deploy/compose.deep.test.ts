@@ -5,6 +5,7 @@ import { request } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
+import mqtt from 'mqtt'
 import { Client } from 'pg'
 import { expect, test } from 'vitest'
 import { openEvents } from '../readers/live/event-source.ts'
@@ -13,7 +14,7 @@ import { describeWithOwnCassandra } from '../servers/cassandra.ts'
 import { describeUnlessMissing, describeWithServer } from '../servers/describe-with.ts'
 import { describeWithOwnInflux } from '../servers/influx.ts'
 import { missingPostgres } from '../servers/install/postgres.ts'
-import { missingNginx } from '../servers/install/proxies.ts'
+import { missingNginxStream } from '../servers/install/proxies.ts'
 import { describeWithOwnKafka } from '../servers/kafka.ts'
 import { describeWithOwnMongo } from '../servers/mongo.ts'
 import { type Postgres, startPostgres } from '../servers/postgres.ts'
@@ -39,7 +40,7 @@ async function startWithPasswords(): Promise<Postgres> {
 }
 
 function describeWithOwnServers(name: string, suite: (servers: () => Servers, postgres: Postgres) => void): void {
-  describeUnlessMissing(name, missingNginx(), () =>
+  describeUnlessMissing(name, missingNginxStream(), () =>
     describeWithOwnKafka('with Kafka', kafka =>
       describeWithServer('and PostgreSQL', missingPostgres(), startWithPasswords, postgres =>
         suite(() => ({ kafka: kafka.brokers[0]!, postgres: new URL(postgres.url).host }), postgres),
@@ -56,6 +57,7 @@ describeWithOwnServers('the containers without a profile', (servers, postgres) =
     expect(await composed.run('demo')).toEqual(demo)
     await readmeTour(composed)
     await liveAndCertificates(composed)
+    await overMqtt(composed)
     await otherRoles(composed)
     await killWriter(composed, postgres)
   })
@@ -111,6 +113,18 @@ async function readmeTour({ url, secrets }: Composed): Promise<void> {
   }
   const environment = { CURL_CA_BUNDLE: join(secrets, 'front.pem') }
   await runBlocks(blocks, { cwd: temporaryFolder(), replace, expected, environment })
+}
+
+/** Through nginx, which ends TLS. */
+async function overMqtt(composed: Composed): Promise<void> {
+  const { url, secrets } = composed
+  const site = await siteOf(composed)
+  const ca = readFileSync(join(secrets, 'front.pem'))
+  const options = { username: site.thing, password: site.device.replace('Thing ', ''), reconnectPeriod: 0, ca }
+  const client = await mqtt.connectAsync(`mqtts://${new URL(url).hostname}:8883`, options)
+  await client.publishAsync(`channels/${site.channel}/messages`, '[{"n":"mqtt","v":1}]', { qos: 1 })
+  await client.endAsync()
+  expect(await readUntil(url, site, 1)).toMatchObject([{ Name: 'mqtt', Protocol: 'mqtt' }])
 }
 
 /** A live stream arrives unbuffered; a device publishes with its certificate alone, and cannot send the header of another one. */

@@ -218,6 +218,7 @@ test('every mounted file exists, and every volume and secret is declared', () =>
 test('the front reaches no store and no Kafka, and nothing else is published', () => {
   const published = names.filter(name => services[name]!.ports !== undefined)
   expect(published).toEqual(['nginx', 'grafana'])
+  expect(services['nginx']!.ports).toEqual(['443:8443', '8883:8883'])
   expect(services['grafana']!.ports).toEqual(['127.0.0.1:3000:3000'])
   for (const [name, { internal }] of Object.entries(compose.networks)) expect([name, internal === true]).toEqual([name, name !== 'edge'])
   const within = (network: string): string[] => names.filter(name => networksOf(services[name]!).includes(network))
@@ -237,7 +238,11 @@ test('nginx has the address that the roles trust, and names services at their fi
     if (networksOf(service).includes('front')) expect(trusted).toBe(addressOf(services['nginx']!))
   }
   const file = readFileSync(join(deployFolder, 'compose/nginx.conf'), 'utf8')
-  const upstreams = [...file.matchAll(/^ {4}server ([\w-]+):(\d+);$/gm)].map(([, name, port]) => ({ name: name!, port }))
+  const servers = [...file.matchAll(/^ {4}server ([\w-]+):(\d+);$/gm)].map(([, name, port]) => ({ name: name!, port }))
+  const upstreams = servers.filter(({ port }) => port !== '1883')
+  const overMqtt = servers.filter(({ port }) => port === '1883').map(({ name }) => name)
+  expect(overMqtt).toEqual(names.filter(name => services[name]!.environment?.['SVC_MQTT_ENABLED'] === 'true'))
+  expect(overMqtt).toEqual(['ingest-1', 'ingest-2'])
   expect(upstreams.map(({ name }) => name).sort()).toEqual(
     roleServices.flatMap(({ name, role }) => (/^(writer|bridge)/.test(role) ? [] : [name])).sort(),
   )

@@ -10,6 +10,7 @@ import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { onTestFinished } from 'vitest'
 import { type Spawned, spawnRole } from '../roles/processes.ts'
 import { postgresPrograms } from '../servers/install/postgres.ts'
+import { streamModule } from '../servers/install/proxies.ts'
 import { keep } from '../servers/process/keeper.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 import { root } from '../tidy/files.ts'
@@ -178,7 +179,9 @@ async function startNginx(
     .replaceAll(' /tmp/', ` ${folder}/`)
     .replaceAll('/run/secrets/', `${secrets}/`)
     .replace('/etc/nginx;', `${join(deployFolder, 'proxies')};`)
-    .replace('listen 8443', `proxy_bind ${address};\n    listen ${address}:8443`)
+    .replaceAll(/listen (8443|8883)/g, `proxy_bind ${address};\n    listen ${address}:$1`)
+    // Of Debian a module, and a part of the image.
+    .replace('\ndaemon off;', `\nload_module ${streamModule};\ndaemon off;`)
   writeFileSync(file, written)
   const words = [...entrypoint!, ...command!].map(word => (word === '/etc/nginx/nginx.conf' ? file : word))
   const isRoot = process.getuid?.() === 0

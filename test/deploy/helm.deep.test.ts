@@ -32,7 +32,11 @@ const everything = {
     volumes: { kafka: { secret: { secretName: 'kafka-ca' } } },
   },
   api: { host: 'api.example.com', config: '[tokens]\nlifetime_seconds = 3_600\n', strategy: 'RollingUpdate' },
-  ingest: { host: 'devices.example.com', replicas: 3 },
+  ingest: {
+    host: 'devices.example.com',
+    replicas: 3,
+    mqtt: { enabled: true, port: 8883, serviceType: 'LoadBalancer', annotations: { note: 'one' } },
+  },
   bridge: {
     enabled: true,
     env: { SVC_BROKER_URL: 'mqtts://broker:8883', SVC_BROKER_TOPICS: 'factory/#', SVC_BROKER_USERNAME: 'sluice' },
@@ -137,6 +141,21 @@ describeUnlessMissing('the Helm chart', tools, () => {
         load({ environment, otherVariables: known, ...(file && { file }), ...(fileVariable && { fileVariable }) })
       }
     })
+  })
+
+  test('devices reach the port of MQTT, if it is enabled, at a Service of its own', async () => {
+    const rendered = await render(everything)
+    const service = rendered.of('Service').find(({ metadata }) => metadata.name === 'sluice-mqtt')
+    expect(service).toMatchObject({
+      metadata: { annotations: { note: 'one' } },
+      spec: { type: 'LoadBalancer', ports: [{ name: 'mqtt', port: 8883, targetPort: 'mqtt' }] },
+    })
+    const ingest = podsOf(rendered, secrets).all.find(({ component }) => component === 'ingest')!
+    expect(ingest.environment).toMatchObject({ SVC_MQTT_ENABLED: 'true', SVC_MQTT_PORT: '1883' })
+    const [policy] = rendered.of('NetworkPolicy').filter(({ metadata }) => metadata.name === 'sluice-ingest')
+    expect(policy!.spec['ingress']).toMatchObject([{ ports: [{ port: 'http' }, { port: 'mqtt' }] }])
+    const without = (await render(minimum)).of('Service').map(({ metadata }) => metadata.name)
+    expect(without).not.toContain('sluice-mqtt')
   })
 
   test('every pod is restricted as Kubernetes recommends, and has no token', async () => {

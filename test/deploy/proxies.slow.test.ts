@@ -6,6 +6,7 @@ import type { IncomingMessage } from 'node:http'
 import { request } from 'node:https'
 import { text } from 'node:stream/consumers'
 import { connect } from 'node:tls'
+import mqtt from 'mqtt'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { firstOf } from '../depth.ts'
 import { fixture, type Headers, openDevice, type Shown } from '../pipeline/ingest/device.ts'
@@ -100,6 +101,18 @@ describe('behind a reverse proxy', () => {
         expect(direct.status).toBe(202)
       })
 
+      test.each([4, 5] as const)('a device publishes and hears over WebSocket, with MQTT version %i', async protocolVersion => {
+        const own = await makeSite(platform.url)
+        const options = { protocolVersion, username: own.thing, password: own.device.replace('Thing ', ''), reconnectPeriod: 0 }
+        const client = await mqtt.connectAsync(`wss://127.0.0.1:${edge.port}/mqtt`, { ...options, ca: fixture('ca') })
+        onTestFinished(() => client.endAsync())
+        const heard = new Promise(resolve => client.once('message', (topic, payload) => resolve([topic, payload.toString()])))
+        const topic = `channels/${own.channel}/messages`
+        await client.subscribeAsync(topic, { qos: 1 })
+        await client.publishAsync(topic, pack, { qos: 1 })
+        expect(await heard).toEqual([topic, pack])
+      })
+
       test('an event of a live stream arrives while the stream is open', async () => {
         const answer = await send('GET', `${messages}/stream`, { authorization: site.owner, accept: 'text/event-stream' })
         expect([answer.statusCode, answer.headers['content-type']]).toEqual([200, 'text/event-stream'])
@@ -165,6 +178,8 @@ describe('behind a reverse proxy', () => {
         ['GET', '/channels/CHANNEL', 'api'],
         ['POST', '/things', 'api'],
         ['GET', '/messages', 'api'],
+        ['GET', '/mqtt', 'ingest'],
+        ['GET', '/mqtt/a', 'api'],
       ])('%s %s goes to %s', async (method, path, role) => {
         expect(await edge.roleOf(async () => text(await send(method, path)))).toBe(role)
       })

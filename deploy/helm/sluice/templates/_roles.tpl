@@ -7,6 +7,7 @@ The roles of this release: a list below `roles`, each with
   secrets   its options that are secrets: variable to {existingSecret, key}
   volumes   what is mounted at /mnt
   isPublic  devices or users call it
+  mqtt      how devices reach it over MQTT, if they do
   asksApi   it calls the internal port of api
   isWriter
 */}}
@@ -18,15 +19,19 @@ The roles of this release: a list below `roles`, each with
 {{- if and $v.ingress.enabled $v.ingress.trustedProxies -}}
 {{- $_ := set $public "SVC_HTTP_TRUSTED_PROXIES" (join "," $v.ingress.trustedProxies) -}}
 {{- end -}}
+{{- $mqtt := dict -}}
+{{- if $v.ingest.mqtt.enabled -}}
+{{- $mqtt = dict "SVC_MQTT_ENABLED" "true" "SVC_MQTT_HOST" "0.0.0.0" "SVC_MQTT_PORT" "1883" -}}
+{{- end -}}
 {{- $asking := dict "SVC_CONTROL_URL" (printf "http://%s-api:9080" (include "sluice.fullname" .)) -}}
 {{- $kafka := mergeOverwrite (dict "SVC_LOG_BROKERS" (join "," $v.kafka.brokers) "SVC_LOG_TOPIC" $v.kafka.topic) $v.kafka.env -}}
 {{- $roles := list
   (dict "name" "api" "args" (list "api") "isPublic" true "values" $v.api "volumes" (merge (dict) $v.api.volumes $v.volumes)
     "env" (mergeOverwrite (dict) $listen $public $v.env $v.api.env)
     "secrets" (mergeOverwrite (dict) $token $v.api.secrets))
-  (dict "name" "ingest" "args" (list "ingest") "isPublic" true "asksApi" true "values" $v.ingest
+  (dict "name" "ingest" "args" (list "ingest") "isPublic" true "asksApi" true "values" $v.ingest "mqtt" (and $v.ingest.mqtt.enabled $v.ingest.mqtt)
     "volumes" (merge (dict) $v.ingest.volumes $v.kafka.volumes $v.volumes)
-    "env" (mergeOverwrite (dict) $listen $public $asking $v.env $kafka $v.ingest.env)
+    "env" (mergeOverwrite (dict) $listen $public $asking $mqtt $v.env $kafka $v.ingest.env)
     "secrets" (mergeOverwrite (dict) $token $v.kafka.secrets $v.ingest.secrets))
 -}}
 {{- if $v.bridge.enabled -}}
