@@ -38,6 +38,7 @@ import { ingestRoutes } from './pipeline/ingest/routes.ts'
 import { readerOfAppends } from './pipeline/live/appends.ts'
 import { openLiveMessages } from './pipeline/live/live.ts'
 import { memoryBytesMax } from './pipeline/memory.ts'
+import { mqttConnectionsIn } from './pipeline/mqtt/metrics.ts'
 import { openEmbeddedSessions } from './pipeline/mqtt/sessions/embedded.ts'
 import { deadLettersTopic, openDeadLetters } from './pipeline/writer/dead-letters.ts'
 import { openDecoder } from './pipeline/writer/decode.ts'
@@ -170,6 +171,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
     audit: openAudit(database),
     logNumber: () => sink.logNumbers[0]!,
     dependencies: () => dependenciesIn(registry),
+    mqttConnections: () => mqttConnectionsIn(registry),
     writer: () => writer.state(),
     decoder: openDecoder(decoder),
     viewers: controlPlane,
@@ -235,7 +237,8 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
     version,
     services: ['control plane', 'ingest', 'writer', 'reader'],
     hasMetrics: true,
-    more: upConsoleLinks({ hasDemo: options.demo }),
+    // Asked for once the ports are open.
+    more: () => ({ ...upConsoleLinks({ hasDemo: options.demo }), ...(mqttUrl === undefined ? {} : { mqtt: mqttUrl }) }),
     page: await readConsolePage(),
   })
   consoleRoutes(app)
@@ -305,7 +308,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   const hasSessions = options.mqtt.enabled && options.mqtt.subscriptionsMax > 0 && options.mqtt.sessionExpirySecondsMax > 0
   const sessions = hasSessions ? openEmbeddedSessions({ path: join(folder.path, 'mqtt-sessions.sqlite'), logger }) : undefined
   if (sessions !== undefined) closeLater(() => sessions.close())
-  await openMqtt({ ...ingest, publisher, live, sessions, mqtt: options.mqtt, http: app, registry, closeLater })
+  const mqttUrl = await openMqtt({ ...ingest, publisher, live, sessions, mqtt: options.mqtt, http: app, registry, closeLater })
 
   const url = await listen(app, options.http)
   closeLater(async () => {

@@ -27,6 +27,8 @@ export interface OverviewParts extends Administration {
   readonly logNumber: () => number
   readonly deadLetters: Pick<DeadLetterIndex, 'readOn' | 'openByRule'>
   readonly dependencies: () => Promise<readonly Dependency[]>
+  /** Open connections over MQTT; undefined where it is not enabled. */
+  readonly mqttConnections: () => Promise<number | undefined>
   readonly writer: () => WriterState
   readonly logger: Logger
 }
@@ -92,7 +94,7 @@ export function overviewRoute(parts: OverviewParts): (app: HttpServer) => Promis
   }
 }
 
-function openMaker({ log, counts, logNumber, deadLetters, dependencies, writer }: OverviewParts) {
+function openMaker({ log, counts, logNumber, deadLetters, dependencies, mqttConnections, writer }: OverviewParts) {
   /** With an offset in `[from, to)`, newest first, with the beginnings of their payloads as text. Times are seconds since 1970. */
   async function messages(from: number, to: number) {
     const found: { id: string; time: number; channel: string; publisher: string; subtopic: string; payload: string }[] = []
@@ -126,6 +128,7 @@ function openMaker({ log, counts, logNumber, deadLetters, dependencies, writer }
       dead_letters: deadLetters.openByRule(),
       lag: { messages: waiting, seconds: oldest === undefined ? 0 : Math.max(0, at - oldest.time) },
       dependencies: await dependencies(),
+      mqtt_connections: await mqttConnections(),
       writer: writer(),
       newest: await messages(Math.max(start, end - newestMax), end),
     }

@@ -12,8 +12,8 @@ export interface HomeOptions {
   readonly services: readonly string[]
   /** Whether this port serves `/metrics`. */
   readonly hasMetrics: boolean
-  /** More paths by name, for programs. */
-  readonly more?: Readonly<Record<string, string>>
+  /** More by name, for programs: paths, and addresses of other protocols. Called for each request. */
+  readonly more?: () => Readonly<Record<string, string>>
   /** What browsers get; by default a page of links. */
   readonly page?: HomePage
 }
@@ -37,19 +37,22 @@ const Home = Type.Object(
     name: Type.Literal('Sluice'),
     version: Type.String({ examples: ['1.2.3'] }),
     services: Type.Array(Type.String(), { description: 'The parts of the platform that this process serves.', examples: [['ingest']] }),
-    links: Type.Record(Type.String(), Type.String(), { description: 'Paths by name.', examples: [{ docs: '/docs' }] }),
+    links: Type.Record(Type.String(), Type.String(), {
+      description: 'Paths by name; `mqtt` is an address.',
+      examples: [{ docs: '/docs' }],
+    }),
   },
   { title: 'Home' },
 )
 
 /** Needs no credentials, so it says only what anyone may know. */
-export function homeRoute(app: HttpServer, { version, services, hasMetrics, more = {}, page }: HomeOptions): void {
+export function homeRoute(app: HttpServer, { version, services, hasMetrics, more = () => ({}), page }: HomeOptions): void {
   const shown = Object.entries(links).filter(([name]) => name !== 'metrics' || hasMetrics)
   const home = {
     name: 'Sluice' as const,
     version,
     services: [...services],
-    links: { ...Object.fromEntries(shown.map(([name, [path]]) => [name, path])), ...more },
+    links: Object.fromEntries(shown.map(([name, [path]]) => [name, path] as const)),
   }
   const { html, policy } =
     page ??
@@ -74,7 +77,7 @@ export function homeRoute(app: HttpServer, { version, services, hasMetrics, more
     app.get('/', { schema }, async (request, reply) => {
       const ranges = mediaRanges(request.headers.accept)
       reply.header('vary', 'Accept, Origin')
-      if (weightOf('text/html', ranges) <= weightOf('application/json', ranges)) return home
+      if (weightOf('text/html', ranges) <= weightOf('application/json', ranges)) return { ...home, links: { ...home.links, ...more() } }
       return reply.type('text/html; charset=utf-8').header('content-security-policy', policy).send(html)
     })
   })

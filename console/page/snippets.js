@@ -1,8 +1,10 @@
-// Commands and programs that publish one message as a thing: for a shell, Python, Node and Arduino, with SenML and with JSON.
+// Commands and programs that publish one message as a thing, over HTTP and MQTT: for a shell, Python, Node and Arduino, with SenML and with JSON. One
+// subscribes.
 
 /** @typedef {keyof typeof programs} Language */
 /** @typedef {keyof typeof payloads} Format */
-/** @typedef {{ url: string, key: string, type: string, text: string }} Publication */
+/** @typedef {{ host: string, port: string, isTls: boolean }} Broker */
+/** @typedef {{ url: string, key: string, type: string, text: string, broker: Broker | undefined, thing: string, topic: string, channel: string }} Publication */
 
 const payloads = {
   SenML: { type: 'application/senml+json', path: '', text: '[{"bn":"sensor:","n":"temperature","u":"Cel","v":21.5}]' },
@@ -68,18 +70,44 @@ void loop() {
   delay(10000);
 }
 `,
+
+  // The content type is that of the payload.
+  mosquitto_pub: (/** @type {Publication} */ { text, topic, ...to }) => `mosquitto_pub ${login(to)} -q 1 \\
+  -t ${shell(topic)} \\
+  -m ${shell(text)}
+`,
+
+  mosquitto_sub: (/** @type {Publication} */ { channel, ...to }) => `mosquitto_sub ${login(to)} -q 1 -v \\
+  -t ${shell(`channels/${channel}/messages/#`)}
+`,
 }
 
-export const languages = /** @type {Language[]} */ (Object.keys(programs))
+const overMqtt = ['mosquitto_pub', 'mosquitto_sub']
+
+/** @param {boolean} hasMqtt whether the address of MQTT is known */
+export const languagesOf = hasMqtt =>
+  /** @type {Language[]} */ (Object.keys(programs).filter(language => hasMqtt || !overMqtt.includes(language)))
 export const formats = /** @type {Format[]} */ (Object.keys(payloads))
 
 /**
  * @param {Language} language
- * @param {{ base: string, channel: string, key: string, format: Format }} publication `base`: an address without a slash at its end
+ * @param {{ base: string, mqtt?: string | undefined, channel: string, thing: string, key: string, format: Format }} publication
+ *   `base`: an address without a slash at its end; `mqtt`: that of MQTT as the server says, of which the port counts
  */
-export function snippet(language, { base, channel, key, format }) {
+export function snippet(language, { base, mqtt, channel, thing, key, format }) {
   const { type, path, text } = payloads[format]
-  return programs[language]({ url: `${base}/channels/${channel}/messages${path}`, key, type, text })
+  // Older browsers read no such URL.
+  const [, scheme, port] = /^(mqtts?):.*:(\d+)$/.exec(mqtt ?? '') ?? []
+  const host = new URL(base).hostname.replace(/^\[|\]$/g, '')
+  const broker = port === undefined ? undefined : { host, port, isTls: scheme === 'mqtts' }
+  const topic = `channels/${channel}/messages${path}`
+  return programs[language]({ url: `${base}/${topic}`, key, type, text, broker, thing, topic, channel })
+}
+
+/** The options of mosquitto's clients. @param {Pick<Publication, 'broker' | 'thing' | 'key'>} to */
+function login({ broker, thing, key }) {
+  const { host, port, isTls } = /** @type {Broker} */ (broker)
+  return `-h ${shell(host)} -p ${port}${isTls ? ' --tls-use-os-certs' : ''} -u ${shell(thing)} -P ${shell(key)}`
 }
 
 /** Of Python and JavaScript. @param {string} text */

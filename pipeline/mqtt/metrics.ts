@@ -17,6 +17,12 @@ export interface DeliveryMetrics {
 
 const component = { component_id: 'mqtt', component_kind: 'source' } as const
 
+/** Open connections, as the registry has them; undefined without MQTT. */
+export async function mqttConnectionsIn(registry: Registry): Promise<number | undefined> {
+  const metric = await registry.getSingleMetric('open_connections')?.get()
+  return metric?.values.find(({ labels }) => labels['component_id'] === component.component_id)?.value
+}
+
 /** Registers the metrics beside those of the process's other components. */
 export function openMqttMetrics(registry: Registry): MqttMetrics {
   const connections = gauge(registry, 'open_connections', openConnectionsHelp, Object.keys(component)).labels(component)

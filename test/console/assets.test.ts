@@ -18,7 +18,7 @@ beforeAll(async () => {
   const page = await readConsolePage()
   server = await startServer({}, app => {
     consoleRoutes(app)
-    homeRoute(app, { version: '1', services: ['ingest'], hasMetrics: false, more: { overview: '/console/overview/stream' }, page })
+    homeRoute(app, { version: '1', services: ['ingest'], hasMetrics: false, more: () => ({ overview: '/console/overview/stream' }), page })
   })
 })
 afterAll(() => server.app.close())

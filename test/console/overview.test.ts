@@ -39,6 +39,7 @@ beforeEach(async () => {
       logNumber: () => 1,
       deadLetters: { readOn: async () => undefined, openByRule: () => ({}) },
       dependencies: async () => [],
+      mqttConnections: async () => undefined,
       writer: () => 'running',
       isAdministrator: async token => administrators.has(token),
       isStoreAway: () => false,

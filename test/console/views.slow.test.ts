@@ -107,6 +107,7 @@ describeUnlessMissing('the console', missingChromium(), () => {
     await expect.poll(async () => Number((await received.innerText()).replaceAll(',', ''))).toBeGreaterThan(before)
     await chief.page.getByText('adds up').waitFor()
     await chief.page.getByText('writer: ● running').waitFor()
+    await chief.page.getByText('MQTT: 0 open connections').waitFor()
 
     await using gardener = await visitAs(user)
     await gardener.page.getByText('There are no things yet.').waitFor()
@@ -193,6 +194,9 @@ describeUnlessMissing('the console', missingChromium(), () => {
     }
     await page.getByLabel('Language').selectOption('Arduino')
     expect(await page.locator('pre.snippet').innerText()).toContain(`"Thing ${site.key}"`)
+    await page.getByLabel('Language').selectOption('mosquitto_pub')
+    const [, port] = /^mqtt on mqtt:\S+:(\d+)$/m.exec(platform.printed())!
+    expect(await page.locator('pre.snippet').innerText()).toContain(`-h '127.0.0.1' -p ${port} -u '${site.thing}' -P '${site.key}'`)
 
     await publish(platform.url, site, '[{"n":"a","v":1,"vs":"two"}]')
     await lineWith(page, 'bad', 'Dead letter, rule one-value')

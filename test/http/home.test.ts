@@ -9,10 +9,12 @@ import { startServer, type TestServer } from './test-server.ts'
 const browser = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8'
 let server: TestServer
 let inner: TestServer
+/** Known later than the routes. */
+let mqtt = ''
 
 beforeAll(async () => {
   server = await startServer({}, app => homeRoute(app, { version: '1.2.3-<b>"&', services: ['ingest', 'reader of <i>'], hasMetrics: true }))
-  inner = await startServer({}, app => homeRoute(app, { version: '1', services: ['ingest'], hasMetrics: false }))
+  inner = await startServer({}, app => homeRoute(app, { version: '1', services: ['ingest'], hasMetrics: false, more: () => ({ mqtt }) }))
 })
 afterAll(() => Promise.all([server, inner].map(({ app }) => app.close())))
 
@@ -38,7 +40,8 @@ test('programs get links, whatever they accept besides pages; metrics are linked
       links: { docs: '/docs', openapi: '/openapi.json', health: '/health', metrics: '/metrics' },
     })
   }
-  expect((await inner.ask('/')).body.links).not.toHaveProperty('metrics')
+  mqtt = 'mqtt://127.0.0.1:1883'
+  expect((await inner.ask('/')).body.links).toEqual({ docs: '/docs', openapi: '/openapi.json', health: '/health', mqtt })
 })
 
 test('browsers get a page with the same links, whose texts are escaped and whose policy allows its own style only', async () => {

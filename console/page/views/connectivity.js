@@ -6,7 +6,7 @@ import { get } from '../api.js'
 import { Choice, Copy, Problem, State, timeOf } from '../elements.js'
 import { useFollowed, useLoaded } from '../hooks.js'
 import { session } from '../session.js'
-import { formats, languages, snippet } from '../snippets.js'
+import { formats, languagesOf, snippet } from '../snippets.js'
 import { titleOf } from './entities.js'
 
 /** @typedef {import('./entities.js').Entity} Entity */
@@ -46,7 +46,7 @@ function Check({ thing, home }) {
   /** @type {Entity[]} */
   const connected = channels.value?.channels ?? []
   const [chosen, setChannel] = useState('')
-  const [language, setLanguage] = useState(/** @type {typeof languages[number]} */ ('curl'))
+  const [language, setLanguage] = useState(/** @type {import('../snippets.js').Language} */ ('curl'))
   const [format, setFormat] = useState(/** @type {typeof formats[number]} */ ('SenML'))
   const channel = chosen || connected[0]?.id
   if (channel === undefined) {
@@ -54,16 +54,16 @@ function Check({ thing, home }) {
       ${channels.value && html`<p>It is connected to no channel: connect it first, then <button type="button" onClick=${channels.reload}>look again</button></p>`}`
   }
   const base = new URL('.', document.baseURI).href.replace(/\/$/, '')
-  const text = snippet(language, { base, channel, key: thing.key ?? '', format })
-  const hasArrivals = home.links['arrivals'] !== undefined
+  const { arrivals, mqtt } = home.links
+  const text = snippet(language, { base, mqtt, channel, thing: thing.id, key: thing.key ?? '', format })
   return html`<div class="cards">
       <${Choice} label="Channel" value=${channel} options=${connected.map(({ id }) => id)} titles=${connected.map(titleOf)} onChange=${setChannel} />
-      <${Choice} label="Language" value=${language} options=${languages} onChange=${setLanguage} />
+      <${Choice} label="Language" value=${language} options=${languagesOf(mqtt !== undefined)} onChange=${setLanguage} />
       <${Choice} label="Format" value=${format} options=${formats} onChange=${setFormat} />
     </div>
     <pre class="snippet" tabindex="0" aria-label=${`${language}, ${format}`}>${text}</pre>
     <p class="row"><${Copy} text=${text} /> <span class="quiet">Elsewhere, put in the address at which a device reaches the ingest.</span></p>
-    ${hasArrivals && html`<${Arrivals} thing=${thing} />`}`
+    ${arrivals !== undefined && html`<${Arrivals} thing=${thing} />`}`
 }
 
 /** @param {{ thing: Entity }} props */

@@ -10,6 +10,7 @@ import { useFollowed } from '../hooks.js'
  * @typedef {{
  *   at: number, ledger: Record<'received' | 'stored' | 'dead_lettered' | 'filtered' | 'empty' | 'lost' | 'waiting', number>,
  *   dead_letters: Record<string, number>, lag: { messages: number, seconds: number }, dependencies: { name: string, is_away: boolean }[], writer: string,
+ *   mqtt_connections?: number,
  *   newest: { id: string, time: number, channel: string, publisher: string, subtopic: string, payload: string }[],
  * }} Sample
  */
@@ -113,12 +114,13 @@ export function Rates({ samples }) {
 }
 
 /** @param {{ sample: Sample }} props */
-export function Dependencies({ sample: { dependencies, writer } }) {
+export function Dependencies({ sample: { dependencies, writer, mqtt_connections: connections } }) {
   return html`<section class="card">
     <h2>Dependencies</h2>
     <ul class="plain">
       <li>writer: <${State} state=${writer === 'running' ? 'good' : 'bad'}>${writer}<//></li>
       ${dependencies.map(({ name, is_away: isAway }) => html`<li>${name.replaceAll('_', ' ')}: <${State} state=${isAway ? 'bad' : 'good'}>${isAway ? 'away' : 'there'}<//></li>`)}
+      ${connections !== undefined && html`<li>MQTT: ${count(connections)} open ${connections === 1 ? 'connection' : 'connections'}</li>`}
     </ul>
   </section>`
 }
