@@ -65,6 +65,7 @@ test('a fresh checkout with empty caches returns the first stored message, and t
     cwd: checkout.path,
     env: { ...process.env, ...environment },
   })
+  expect(stdout).toMatch(/^ {2}PUBACK +pump /m)
   expect(stdout).toMatch(/16 records sent, 16 read back, each exactly once/)
   expect(await platform.stop()).toBe(0)
 })
