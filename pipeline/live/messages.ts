@@ -40,6 +40,19 @@ export interface LiveMessage {
   readonly batch: RecordBatch
 }
 
+/** @returns `make`, called once for each message: what it returns is kept as long as the message, for all who follow its channel */
+export function oncePerMessage<Made extends object>(make: (message: LiveMessage) => Made): (message: LiveMessage) => Made {
+  const made = new WeakMap<LiveMessage, Made>()
+  return message => {
+    let kept = made.get(message)
+    if (kept === undefined) {
+      kept = make(message)
+      made.set(message, kept)
+    }
+    return kept
+  }
+}
+
 export interface Follower {
   /** How many parts a message has for this follower, which are taken one after the other: its rows, or 1 for a message as a whole. */
   partsOf(message: LiveMessage): number

@@ -12,7 +12,7 @@ import type { Session } from './handshake.ts'
 import type { DeliveryMetrics } from './metrics.ts'
 import type { MqttOptions } from './options.ts'
 import type { SessionStore } from './sessions/store.ts'
-import type { openOutgoing } from './subscribe/outgoing.ts'
+import type { outgoingOf } from './subscribe/outgoing.ts'
 import type { StartTimer } from './timer.ts'
 
 export interface MqttParts {
@@ -29,7 +29,7 @@ export interface MqttParts {
   /** undefined: no session outlives its connection. */
   readonly sessions: SessionStore | undefined
   readonly rights: Rights
-  readonly outgoingOf: ReturnType<typeof openOutgoing>
+  readonly outgoingOf: typeof outgoingOf
   readonly deliveries: DeliveryMetrics
   readonly arrivals?: ArrivalListener | undefined
   readonly logger: Pick<Logger, 'info' | 'debug' | 'warn' | 'error'>

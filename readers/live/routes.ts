@@ -19,7 +19,7 @@ import {
 import { HttpError } from '../../http/errors.ts'
 import { type EndReason, eventStreamHeaders, eventStreamType } from '../../http/event-stream.ts'
 import { errorAnswers } from '../../http/openapi/error-schema.ts'
-import { type LiveMessages, LiveUnavailableError, type StreamOffset } from '../../pipeline/live/messages.ts'
+import { type LiveMessages, LiveUnavailableError, oncePerMessage, type StreamOffset } from '../../pipeline/live/messages.ts'
 import type { StreamReader } from '../../pipeline/live/rights.ts'
 import { takesType } from '../answers/content-negotiation.ts'
 import { authenticate, challenge } from '../authenticate.ts'
@@ -29,7 +29,7 @@ import { requestOf } from '../request.ts'
 import { eventIdCharactersMax, openEventIds } from './event-ids.ts'
 import { recordEvent } from './events.ts'
 import type { LiveOptions } from './options.ts'
-import { openRows } from './rows.ts'
+import { rowsOf } from './rows.ts'
 import { openStream, type Stream } from './stream.ts'
 import { openStreams } from './streams.ts'
 
@@ -82,7 +82,7 @@ const headers = Type.Object({
 export function liveRoutes({ live, access, eventIdKey, options, metrics, logger }: LiveParts): FastifyPluginAsync {
   const streams = openStreams(access, options, logger)
   const eventIds = openEventIds(eventIdKey)
-  const rowsOf = openRows()
+  const rowsOfMessage = oncePerMessage(rowsOf)
 
   async function readHead(request: FastifyRequest): Promise<void> {
     // An invalid id is rejected by the route's schema, after authentication.
@@ -125,7 +125,7 @@ export function liveRoutes({ live, access, eventIdKey, options, metrics, logger 
         isEmpty,
         eventIds,
         of,
-        rowsOf,
+        rowsOf: rowsOfMessage,
         queueBytes: options.queueBytes,
         heartbeatMs: options.heartbeatSeconds * 1000,
         onLost: () => metrics.lost(),

@@ -24,20 +24,7 @@ export interface LiveRows {
   at(index: number): LiveRow | undefined
 }
 
-/** @returns a function that returns the rows of a message; they are created at the first call, and cached as long as the message. */
-export function openRows(): (message: LiveMessage) => LiveRows {
-  const made = new WeakMap<LiveMessage, LiveRows>()
-  return message => {
-    let rows = made.get(message)
-    if (rows === undefined) {
-      rows = rowsOf(message)
-      made.set(message, rows)
-    }
-    return rows
-  }
-}
-
-function rowsOf({ batch, partition, offset }: LiveMessage): LiveRows {
+export function rowsOf({ batch, partition, offset }: LiveMessage): LiveRows {
   const { records, documents, rowCount } = batch
   const position = (BigInt(partition) << offsetBits) + BigInt(offset)
   const rows: LiveRow[] = []

@@ -7,7 +7,7 @@ import { matcherOf } from '../matching.ts'
 import type { Filter } from '../reader.ts'
 import type { EventIds } from './event-ids.ts'
 import { endEvent, greeting, heartbeat, lostEvent, recordEvent } from './events.ts'
-import { type openRows, payloadOf } from './rows.ts'
+import { payloadOf, type rowsOf } from './rows.ts'
 
 /** The components of one stream. */
 export interface StreamParts {
@@ -18,7 +18,7 @@ export interface StreamParts {
   readonly eventIds: EventIds
   /** The context to which event ids are bound. */
   readonly of: string
-  readonly rowsOf: ReturnType<typeof openRows>
+  readonly rowsOf: typeof rowsOf
   readonly queueBytes: number
   readonly heartbeatMs: number
   /** Called when records are lost. */

@@ -18,20 +18,7 @@ export interface Outgoing {
 /** Of a string (MQTT 5 §1.5.4). */
 const stringBytesMax = 65_535
 
-/** @returns a function that makes a message's form at the first call, and keeps it as long as the message */
-export function openOutgoing(): (message: LiveMessage) => Outgoing {
-  const made = new WeakMap<LiveMessage, Outgoing>()
-  return message => {
-    let outgoing = made.get(message)
-    if (outgoing === undefined) {
-      outgoing = outgoingOf(message)
-      made.set(message, outgoing)
-    }
-    return outgoing
-  }
-}
-
-function outgoingOf({ raw: { channel, subtopic, contentType, payload } }: LiveMessage): Outgoing {
+export function outgoingOf({ raw: { channel, subtopic, contentType, payload } }: LiveMessage): Outgoing {
   const parts = subtopic === '' ? [] : subtopic.split('.')
   const topic = ['channels', channel, 'messages', ...parts].join('/')
   const topicBytes = Buffer.byteLength(topic)

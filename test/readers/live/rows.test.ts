@@ -1,8 +1,9 @@
 // Rows that are not stored yet have the bytes of stored ones.
 
 import { expect, test } from 'vitest'
+import { oncePerMessage } from '../../../pipeline/live/messages.ts'
 import { emptyMessage } from '../../../pipeline/source.ts'
-import { type LiveRow, openRows } from '../../../readers/live/rows.ts'
+import { type LiveRow, rowsOf as rowsOfMessage } from '../../../readers/live/rows.ts'
 import { RecordBatch } from '../../../transformers/record-batch.ts'
 import { documents, documentsAnswer, formats, records } from '../../conformance/reader/fixture.ts'
 
@@ -12,7 +13,7 @@ const messagesOf = (answer: string): string[] =>
     : answer.slice(answer.indexOf('[') + 1, -2).split(/(?<=\}),(?=\{"Channel")/)
 
 function rowsOf(batch: RecordBatch): LiveRow[] {
-  const rows = openRows()({ batch, raw: emptyMessage(), partition: 0, offset: 0 })
+  const rows = rowsOfMessage({ batch, raw: emptyMessage(), partition: 0, offset: 0 })
   return Array.from({ length: batch.rowCount }, (_, at) => rows.at(at)!)
 }
 
@@ -33,15 +34,15 @@ test.each(formats)("JSON: each document of the format %s of the readers' fixture
 })
 
 test('the rows of a message are made once for all followers, also while others need those of another one', () => {
-  const rowsOfMessage = openRows()
+  const kept = oncePerMessage(rowsOfMessage)
   const batch = new RecordBatch()
   records.appendTo(batch)
   const [message, other] = [
     { batch, raw: emptyMessage(), partition: 0, offset: 0 },
     { batch, raw: emptyMessage(), partition: 0, offset: 1 },
   ]
-  const row = rowsOfMessage(message).at(0)
-  expect(rowsOfMessage(other).at(0)).not.toBe(row)
-  expect(rowsOfMessage(message).at(0)).toBe(row)
-  expect(rowsOfMessage(message).at(batch.rowCount)).toBeUndefined()
+  const row = kept(message).at(0)
+  expect(kept(other).at(0)).not.toBe(row)
+  expect(kept(message).at(0)).toBe(row)
+  expect(kept(message).at(batch.rowCount)).toBeUndefined()
 })

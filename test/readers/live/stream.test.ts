@@ -3,10 +3,10 @@
 import type { ServerResponse } from 'node:http'
 import { Writable } from 'node:stream'
 import { expect, test, vi } from 'vitest'
-import type { Follower, Following, LiveMessage } from '../../../pipeline/live/messages.ts'
+import { type Follower, type Following, type LiveMessage, oncePerMessage } from '../../../pipeline/live/messages.ts'
 import { emptyMessage } from '../../../pipeline/source.ts'
 import { openEventIds } from '../../../readers/live/event-ids.ts'
-import { type LiveRow, openRows } from '../../../readers/live/rows.ts'
+import { type LiveRow, rowsOf as rowsOfMessage } from '../../../readers/live/rows.ts'
 import { openStream, type Stream } from '../../../readers/live/stream.ts'
 import type { DocumentRow } from '../../../readers/reader.ts'
 import { logPartition } from '../../../transformers/log-partition.ts'
@@ -41,7 +41,7 @@ class StuckResponse extends Writable {
 
 function open(
   asked: object = {},
-  rowsOf = openRows(),
+  rowsOf = oncePerMessage(rowsOfMessage),
 ): { stream: Stream; response: StuckResponse; follower: () => Follower; stops: () => number } {
   let follower: Follower | undefined
   let stops = 0
@@ -164,7 +164,7 @@ test('a payload is parsed once for all filters of all streams', () => {
   batch.endMessage()
   const message = { batch, raw: emptyMessage(), partition: 0, offset: 5 }
   let parsed = 0
-  const made = openRows()(message).at(0)!
+  const made = rowsOfMessage(message).at(0)!
   const counted: LiveRow = { ...made, row: { ...(made.row as DocumentRow) } }
   const { payloadText } = made.row as DocumentRow
   Object.defineProperty(counted.row, 'payloadText', { get: () => (parsed++, payloadText) })
