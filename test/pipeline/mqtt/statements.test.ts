@@ -273,7 +273,7 @@ const statements: readonly Statement[] = [
   { id: both('3.3.1-2'), what: 'QoS 0, marked as sent again', after: publish(0x38), answer: malformed },
   { id: both('3.3.1-4'), what: 'QoS 3', after: publish(0x36), answer: malformed },
   { id: { 4: '3.3.1-3' }, what: 'DUP of a message that is passed on', not: 'no message is passed on' },
-  { id: { 4: '3.3.1-5' }, what: 'retained messages', not: 'none are kept (docs/limits.md); MQTT 5 is told so' },
+  { id: { 4: '3.3.1-5' }, what: 'retained messages', not: 'none are kept (docs/limits.md); the CONNACK of MQTT 5 says so' },
   {
     id: { 4: '3.3.2-1', 5: '3.3.2-1' },
     what: 'a topic that is longer than the packet',
