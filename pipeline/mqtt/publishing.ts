@@ -20,7 +20,7 @@ import { checkId } from './packets.ts'
 import { PacketError, reasonOf, reasons } from './reasons.ts'
 import type { Receipts } from './receipts.ts'
 import { SessionsUnavailableError } from './sessions/store.ts'
-import { parseTopic, topicFault } from './topic.ts'
+import { parseTopic, topicFault, withoutQuery } from './topic.ts'
 
 /** A message as it was received. */
 export interface Received {
@@ -222,8 +222,7 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
     metrics.refused(refusal.code)
     const sentence = refusal.detail ?? errors[refusal.code].title
     arrivals?.refused(session.thing, /channels\/([^/]*)/.exec(topic)?.[1] ?? '', refusal.code, sentence)
-    // Some clients send the key after a question mark.
-    say(session, `message refused: ${sentence}`, { topic: topic.split('?', 1)[0]!.slice(0, 200), code: refusal.code })
+    say(session, `message refused: ${sentence}`, { topic: withoutQuery(topic).slice(0, 200), code: refusal.code })
   }
 
   async function answer(

@@ -4,22 +4,37 @@ import { noChannel, parseChannel } from '../../control-plane/client.ts'
 import { HttpError } from '../../http/errors.ts'
 import { subtopicOf } from '../ingest/subtopic.ts'
 
+/** A topic or filter as it is kept: some clients send the key after a question mark. */
+export function withoutQuery(text: string): string {
+  return text.split('?', 1)[0]!
+}
+
 const pattern = /^\/?channels\/([^/]*)\/messages(?:\/(.*))?$/s
 
 /**
- * `channels/<channel>/messages[/<part>/…]`; a `/` before it is allowed, and what follows a `?` is left out, as existing devices send both.
+ * The channel of a topic or filter, and what is below its messages. A `/` before it is allowed, and what follows a `?` is left out, as existing devices send
+ * both.
+ *
+ * @returns undefined for another form
+ */
+export function splitTopic(text: string): { channel: string; below: string } | undefined {
+  const [, channel, below = ''] = pattern.exec(withoutQuery(text)) ?? []
+  return channel === undefined ? undefined : { channel, below }
+}
+
+/**
+ * `channels/<channel>/messages[/<part>/…]`
  *
  * @returns `noChannel` for an id that no channel has, which is refused with the rights
  * @throws HttpError `malformed_request` for another topic; SubtopicError
  */
 export function parseTopic(topic: string): { channel: string; subtopic: string } {
-  const [path = ''] = topic.split('?', 1)
-  const [, channel, subtopic = ''] = pattern.exec(path) ?? []
-  if (channel === undefined) {
+  const split = splitTopic(topic)
+  if (split === undefined) {
     const detail = 'the topic is not channels/<channel>/messages or channels/<channel>/messages/<subtopic>: publish to one of these'
     throw new HttpError('malformed_request', detail, { faults: [{ pointer: '/path/topic', detail }] })
   }
-  return { channel: parseChannel(channel) ?? noChannel, subtopic: subtopicOf(subtopic) }
+  return { channel: parseChannel(split.channel) ?? noChannel, subtopic: subtopicOf(split.below) }
 }
 
 /** A topic is kept as an alias, or with a will, for as long as a connection. */

@@ -3,7 +3,7 @@
 import { noChannel, parseChannel } from '../../../control-plane/client.ts'
 import { subtopicLimits } from '../../ingest/subtopic.ts'
 import { reasons } from '../reasons.ts'
-import { topicBytesMax } from '../topic.ts'
+import { splitTopic, topicBytesMax } from '../topic.ts'
 
 export interface TopicFilter {
   readonly channel: string
@@ -23,18 +23,13 @@ export class FilterError extends Error {
   }
 }
 
-/** A filter as it is kept: some clients send the key after a question mark. */
-export function withoutQuery(text: string): string {
-  return text.split('?', 1)[0]!
-}
-
 const form = 'channels/<channel>/messages, with levels of the subtopic, + and # below it'
 const shared = /^\$share(?:\/|$)/
 /** Levels of a subtopic are separated by `.` as well. */
 const separator = /[/.]/
 
 /**
- * `channels/<channel>/messages[/<level>/…]`; a `/` before it is allowed, and what follows a `?` is left out, as existing devices send both.
+ * `channels/<channel>/messages[/<level>/…]`
  *
  * @returns `noChannel` as channel for an id that no channel has, which is refused with the rights
  * @throws FilterError
@@ -43,17 +38,18 @@ export function parseFilter(text: string): TopicFilter {
   if (Buffer.byteLength(text) > topicBytesMax) throw invalid(`a filter has more than ${topicBytesMax} bytes`)
   if (shared.test(text))
     throw new FilterError(reasons.sharedNotSupported, 'shared subscriptions are not supported: subscribe without $share')
-  const [top, channel = '', messages, ...below] = withoutQuery(text).replace(/^\//, '').split('/')
-  if (top === '#' || top === '+' || (top === 'channels' && /[+#]/.test(channel))) {
+  if (/^\/?(?:[+#](?:[/?]|$)|channels\/[^/?]*[+#])/.test(text)) {
     throw new FilterError(reasons.notAuthorized, `a filter names one channel, and has wildcards only below it: subscribe to ${form}`)
   }
-  if (top !== 'channels' || messages !== 'messages') throw invalid(`the filter is not ${form}`)
+  const split = splitTopic(text)
+  if (split === undefined) throw invalid(`the filter is not ${form}`)
+  const below = split.below.split('/')
   if (below.some((level, at) => /[+#]/.test(level) && level !== '+' && !(level === '#' && at === below.length - 1))) {
     throw invalid('+ stands alone between two /, and # alone at the end')
   }
   const levels = below.flatMap(level => level.split(separator).filter(part => part !== ''))
   if (levels.length > subtopicLimits.parts + 1) throw invalid(`a filter has more than ${subtopicLimits.parts} levels of the subtopic`)
-  return { channel: parseChannel(channel) ?? noChannel, levels }
+  return { channel: parseChannel(split.channel) ?? noChannel, levels }
 }
 
 function invalid(sentence: string): FilterError {

@@ -13,8 +13,9 @@ import { checkFilters } from '../packets.ts'
 import { PacketError, reasons } from '../reasons.ts'
 import type { Persistence } from '../sessions/session.ts'
 import type { KeptPosition, KeptSession, KeptSubscription, LogOffset } from '../sessions/store.ts'
+import { withoutQuery } from '../topic.ts'
 import { type Delivering, type Heard, openDelivering } from './delivering.ts'
-import { FilterError, parseFilter, withoutQuery } from './filter.ts'
+import { FilterError, parseFilter } from './filter.ts'
 import { sentAgain } from './in-flight.ts'
 
 export interface Subscriptions extends Pick<Delivering, 'acknowledged' | 'received'> {
