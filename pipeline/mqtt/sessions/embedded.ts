@@ -1,9 +1,7 @@
-// Sessions in an SQLite file, for `up`. What connections save in one turn of the event loop, or while the file is written, is one transaction.
+// Sessions in an SQLite file, for `up`.
 
-import { closeSync, openSync } from 'node:fs'
-import { DatabaseSync } from 'node:sqlite'
 import type { Logger } from '../../../config/logger.ts'
-import { SystemicError } from '../../systemic-error.ts'
+import { openSqliteFile } from '../../sqlite-file.ts'
 import {
   type HeldSession,
   type KeptSession,
@@ -43,7 +41,8 @@ export interface EmbeddedSessionsParts {
 
 /** @throws SystemicError if the file is not one of sessions, or is open in another process */
 export function openEmbeddedSessions({ path, logger, clock = Date.now }: EmbeddedSessionsParts): SessionStore {
-  const database = opened(path)
+  const file = openSqliteFile<Change>({ path, schema, what: "MQTT's sessions", write: writeChange })
+  const { database } = file
   const select = database.prepare('SELECT session FROM sessions WHERE thing = ? AND client = ? AND until_ms > ?')
   const write = database.prepare('INSERT OR REPLACE INTO sessions (thing, client, until_ms, session) VALUES (?, ?, ?, ?)')
   const erase = database.prepare('DELETE FROM sessions WHERE thing = ? AND client = ?')
@@ -52,8 +51,6 @@ export function openEmbeddedSessions({ path, logger, clock = Date.now }: Embedde
   const expired = database.prepare('DELETE FROM sessions WHERE until_ms <= ?')
   /** By key, the `onTaken` of who holds it. */
   const holders = new Map<string, () => void>()
-  let changes = new Map<string, Change>()
-  let written: Promise<void> | undefined
   const sweep = setInterval(() => {
     try {
       expired.run(clock())
@@ -62,39 +59,19 @@ export function openEmbeddedSessions({ path, logger, clock = Date.now }: Embedde
     }
   }, sweepMs).unref()
 
-  function flush(): void {
-    const all = changes
-    changes = new Map()
-    written = undefined
-    if (all.size === 0) return
-    try {
-      database.exec('BEGIN IMMEDIATE')
-      for (const { key, session, untilMs } of all.values()) {
-        if (session === undefined) erase.run(key.thing, key.clientId)
-        else write.run(key.thing, key.clientId, untilMs, session)
-      }
-      database.exec('COMMIT')
-    } catch (error) {
-      if (database.isOpen && database.isTransaction) database.exec('ROLLBACK')
-      throw unavailable(error)
-    }
+  function writeChange({ key, session, untilMs }: Change): void {
+    if (session === undefined) erase.run(key.thing, key.clientId)
+    else write.run(key.thing, key.clientId, untilMs, session)
   }
 
-  function change(key: SessionKey, kept: KeptSession | undefined): Promise<void> {
+  async function change(key: SessionKey, kept: KeptSession | undefined): Promise<void> {
     const session = kept && JSON.stringify(kept)
-    if (session !== undefined && isTooLarge(key, session)) return Promise.reject(tooLarge())
-    changes.set(keyOf(key), { key, session, untilMs: clock() + (kept?.keptSeconds ?? 0) * 1000 })
-    written ??= new Promise<void>((resolve, reject) => {
-      setImmediate(() => {
-        try {
-          flush()
-          resolve()
-        } catch (error) {
-          reject(error)
-        }
-      })
-    })
-    return written
+    if (session !== undefined && isTooLarge(key, session)) throw tooLarge()
+    try {
+      await file.change(keyOf(key), { key, session, untilMs: clock() + (kept?.keptSeconds ?? 0) * 1000 })
+    } catch (error) {
+      throw unavailable(error)
+    }
   }
 
   function isTooLarge({ thing, clientId }: SessionKey, session: string): boolean {
@@ -110,7 +87,7 @@ export function openEmbeddedSessions({ path, logger, clock = Date.now }: Embedde
 
   /** What is about to be written counts already. */
   function keptOf(key: SessionKey): KeptSession | undefined {
-    const pending = changes.get(keyOf(key))
+    const pending = file.pending(keyOf(key))
     if (pending === undefined) return parsed(asking(() => select.get(key.thing, key.clientId, clock()))?.['session'])
     return pending.untilMs > clock() ? parsed(pending.session) : undefined
   }
@@ -155,10 +132,9 @@ export function openEmbeddedSessions({ path, logger, clock = Date.now }: Embedde
       if (keptOf(key) !== undefined) await change(key, undefined)
     },
     count: thing => Number(counted.get(thing, clock())!['sessions']),
-    async close() {
+    close() {
       clearInterval(sweep)
-      await written
-      if (database.isOpen) database.close()
+      return file.close()
     },
   }
 }
@@ -169,17 +145,4 @@ function parsed(session: unknown): KeptSession | undefined {
 
 function keyOf({ thing, clientId }: SessionKey): string {
   return `${thing} ${clientId}`
-}
-
-function opened(path: string): DatabaseSync {
-  let database: DatabaseSync | undefined
-  try {
-    closeSync(openSync(path, 'a', 0o600))
-    database = new DatabaseSync(path, { timeout: 0 })
-    database.exec(`PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; ${schema}`)
-    return database
-  } catch (error) {
-    database?.close()
-    throw new SystemicError(`${path} cannot be opened as the file of MQTT's sessions: ${(error as Error).message}`, { cause: error })
-  }
 }
