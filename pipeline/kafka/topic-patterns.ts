@@ -38,8 +38,8 @@ export function groupFault({ group, ...options }: TopicOptions & { readonly grou
   return 'a writer of several topics, or of a pattern, needs a name, under which Kafka keeps its offsets also when topics are added: set SVC_LOG_GROUP'
 }
 
-/** Of Kafka and its tools, and Sluice's dead letters and sessions: no pattern matches them. */
-const internal = /^__|^_schemas$|\.dead-letters\.|\.mqtt-sessions$/
+/** Of Kafka and its tools, and Sluice's dead letters, and sessions and retained messages of MQTT: no pattern matches them. */
+const internal = /^__|^_schemas$|\.dead-letters\.|\.mqtt-(sessions|retained)$/
 
 /**
  * The names among the wanted ones, and the existing topics that match a pattern, sorted.

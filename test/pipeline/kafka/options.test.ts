@@ -145,7 +145,15 @@ test('the topics of a writer are the named ones, and the existing ones that matc
 })
 
 test('a pattern matches no internal topic, no dead letters and no sessions', () => {
-  const existing = ['__consumer_offsets', '_schemas', '_plant', 'messages', 'messages.dead-letters.relational', 'messages.mqtt-sessions']
+  const existing = [
+    '__consumer_offsets',
+    '_schemas',
+    '_plant',
+    'messages',
+    'messages.dead-letters.relational',
+    'messages.mqtt-sessions',
+    'messages.mqtt-retained',
+  ]
   expect(matchingTopics(['^'], existing)).toEqual(['_plant', 'messages'])
 })
 

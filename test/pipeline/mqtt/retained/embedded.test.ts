@@ -1,0 +1,68 @@
+// The retained messages in a file, and the bound of all in memory.
+
+import { DatabaseSync } from 'node:sqlite'
+import { expect, test } from 'vitest'
+import { LogUnavailableError } from '../../../../pipeline/log.ts'
+import { openEmbeddedRetained } from '../../../../pipeline/mqtt/retained/embedded.ts'
+import { openRetainedRecords } from '../../../../pipeline/mqtt/retained/records.ts'
+import type { RetainedStore } from '../../../../pipeline/mqtt/retained/store.ts'
+import { retainedConformance, retainedMessage } from '../../../conformance/retained.ts'
+import { temporaryFolder } from '../../../temporary-folder.ts'
+
+retainedConformance('a file of retained messages', () => {
+  const path = `${temporaryFolder()}/retained.sqlite`
+  let store: RetainedStore | undefined
+  return {
+    open() {
+      if (store !== undefined) return store
+      const opened = openEmbeddedRetained(path, 2)
+      store = {
+        ...opened,
+        close() {
+          store = undefined
+          return opened.close()
+        },
+      }
+      return store
+    },
+  }
+})
+
+test('what the file refuses is unavailable, what comes after it is saved, and what is no record is skipped', async () => {
+  const path = `${temporaryFolder()}/retained.sqlite`
+  await openEmbeddedRetained(path, 2).close()
+  const file = new DatabaseSync(path)
+  file.exec(`CREATE TRIGGER full BEFORE INSERT ON retained WHEN NEW.name LIKE '% refused' BEGIN SELECT RAISE(FAIL, 'disk full'); END`)
+  for (const [at, record] of ['', 'x', '{\n', 'null\n', '{"offset":"1"}\n'].entries())
+    file.prepare('INSERT INTO retained (name, record) VALUES (?, ?)').run(`channel ${at}`, Buffer.from(record))
+  file.close()
+  const store = openEmbeddedRetained(path, 2)
+  expect([...store.messagesOf('channel')]).toEqual([])
+  const keeping = store.keep(retainedMessage(1, { subtopic: 'refused' }))
+  await expect(keeping).rejects.toBeInstanceOf(LogUnavailableError)
+  await expect(keeping).rejects.toThrow(/disk full/)
+  const kept = retainedMessage(1)
+  await store.keep(kept)
+  await store.close()
+  const again = openEmbeddedRetained(path, 2)
+  expect(again.get(kept)).toEqual(kept)
+  await again.close()
+})
+
+test('all messages together have 64 MiB at most', () => {
+  const records = openRetainedRecords(1_000)
+  const payload = new Uint8Array(64 * 1024)
+  const one = retainedMessage(1, { payload })
+  records.set(one)
+  for (let at = 1; at < 1_000; at++) records.set(retainedMessage(1, { payload }))
+  const sentence =
+    'the retained messages have 67108864 bytes, the most that is kept: clear one with an empty message that has the retain flag'
+  records.check(retainedMessage(1), payload.length)
+  for (let at = 0; at < 16; at++) records.set(retainedMessage(1, { payload }))
+  expect(() => records.check(retainedMessage(1), payload.length)).toThrow(sentence)
+  records.check(one, payload.length)
+  records.remove(one)
+  records.check(one, payload.length)
+  records.removeAll()
+  records.check(one, payload.length)
+})
