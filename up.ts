@@ -39,6 +39,7 @@ import { readerOfAppends } from './pipeline/live/appends.ts'
 import { openLiveMessages } from './pipeline/live/live.ts'
 import { memoryBytesMax } from './pipeline/memory.ts'
 import { mqttConnectionsIn } from './pipeline/mqtt/metrics.ts'
+import { openEmbeddedRetained } from './pipeline/mqtt/retained/embedded.ts'
 import { openEmbeddedSessions } from './pipeline/mqtt/sessions/embedded.ts'
 import { deadLettersTopic, openDeadLetters } from './pipeline/writer/dead-letters.ts'
 import { openDecoder } from './pipeline/writer/decode.ts'
@@ -308,7 +309,20 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   const hasSessions = options.mqtt.enabled && options.mqtt.subscriptionsMax > 0 && options.mqtt.sessionExpirySecondsMax > 0
   const sessions = hasSessions ? openEmbeddedSessions({ path: join(folder.path, 'mqtt-sessions.sqlite'), logger }) : undefined
   if (sessions !== undefined) closeLater(() => sessions.close())
-  const mqttUrl = await openMqtt({ ...ingest, publisher, live, sessions, mqtt: options.mqtt, http: app, registry, closeLater })
+  const retainedPath = join(folder.path, 'mqtt-retained.sqlite')
+  const retained = options.mqtt.enabled ? openEmbeddedRetained(retainedPath, options.mqtt.retainedMax) : undefined
+  if (retained !== undefined) closeLater(() => retained.close())
+  const mqttUrl = await openMqtt({
+    ...ingest,
+    publisher,
+    live,
+    sessions,
+    retained,
+    mqtt: options.mqtt,
+    http: app,
+    registry,
+    closeLater,
+  })
 
   const url = await listen(app, options.http)
   closeLater(async () => {

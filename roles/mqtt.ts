@@ -11,6 +11,8 @@ import type { MqttListenerParts } from '../pipeline/mqtt/listener.ts'
 import type { MqttOptions } from '../pipeline/mqtt/options.ts'
 
 interface MqttParts extends Pick<MqttListenerParts, 'publisher' | 'access' | 'metrics' | 'arrivals' | 'live' | 'sessions'> {
+  /** Of MQTT if it is enabled. */
+  readonly retained: MqttListenerParts['retained'] | undefined
   readonly options: Pick<IngestOptions, 'payloadBytesMax' | 'clientCertificates'>
   readonly mqtt: MqttOptions
   /** For MQTT over WebSocket. Close it after this. */
@@ -30,8 +32,8 @@ const drainMsMax = 500
  * @throws ListenError, SecretError
  */
 export async function openMqtt(parts: MqttParts): Promise<string | undefined> {
-  const { mqtt, http, registry, logger, closeLater, options, publisher, access, metrics, arrivals, live, sessions } = parts
-  if (!mqtt.enabled) return undefined
+  const { mqtt, http, registry, logger, closeLater, options, publisher, access, metrics, arrivals, live, sessions, retained } = parts
+  if (!mqtt.enabled || retained === undefined) return undefined
   const [{ openMqttListener }, { openMqttMetrics }] = await Promise.all([
     import('../pipeline/mqtt/listener.ts'),
     import('../pipeline/mqtt/metrics.ts'),
@@ -44,6 +46,7 @@ export async function openMqtt(parts: MqttParts): Promise<string | undefined> {
     arrivals,
     live,
     sessions,
+    retained,
     options: mqtt,
     payloadBytesMax: options.payloadBytesMax,
     logger,

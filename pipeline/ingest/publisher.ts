@@ -4,7 +4,7 @@ import type { Logger } from '../../config/logger.ts'
 import { HttpError } from '../../http/errors.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
 import { hasObjectRoot } from '../../transformers/root.ts'
-import type { Log } from '../log.ts'
+import type { Log, LogPosition } from '../log.ts'
 import { type Decoder, openDecoder } from '../writer/decode.ts'
 import type { ArrivalListener } from './arrivals.ts'
 import type { MediaType } from './content-type.ts'
@@ -53,6 +53,12 @@ export interface Publication extends Sender {
   readonly isStrict: boolean
 }
 
+export interface Published extends LogPosition {
+  readonly id: string
+  /** The id of the log. */
+  readonly log: string
+}
+
 export interface Publisher {
   /**
    * Checks what is known before the payload; counts nothing, because a rejected message must not count.
@@ -61,12 +67,12 @@ export interface Publisher {
    */
   check(head: Omit<Publication, 'protocol' | 'createdUs' | 'payload' | 'isStrict'>): void
   /**
-   * Resolves with the id when the message is durable in the log.
+   * Resolves with its id and position when the message is durable in the log.
    *
    * @throws HttpError `malformed_request`, `undecodable`, `forbidden`, `too_many_requests`, `too_large`: nothing was stored
    * @throws LogUnavailableError, MessageRefusedError, SystemicError as `Log.append`
    */
-  publish(publication: Publication): Promise<{ id: string }>
+  publish(publication: Publication): Promise<Published>
 }
 
 export function openPublisher({
@@ -99,10 +105,11 @@ export function openPublisher({
       try {
         if (boundedOwner !== undefined) giveBackBytes = bounds.take(boundedOwner, payload.length, decoded!)
         const [position] = await log.append([message])
+        const { partition, offset } = position!
         metrics.accepted(payload.length)
-        const id = `${logLabel()}-${position!.partition}-${position!.offset}`
+        const id = `${logLabel()}-${partition}-${offset}`
         arrivals?.accepted(publisher, channel, id, position!)
-        return { id }
+        return { id, log: log.id, partition, offset }
       } catch (error) {
         quotas?.giveBack(channel, publisher)
         giveBackBytes?.()

@@ -61,7 +61,8 @@ export function ingestRoutes(parts: IngestParts): FastifyPluginAsync {
     const { prefer } = request.headers
     const isStrict = prefer !== undefined && isStrictHandling(String(prefer))
     if (isStrict) reply.header('preference-applied', 'handling=strict')
-    return publisher.publish({ ...request.getDecorator<Publish>(publishKey), protocol: 'http', createdUs, payload, isStrict })
+    const { id } = await publisher.publish({ ...request.getDecorator<Publish>(publishKey), protocol: 'http', createdUs, payload, isStrict })
+    return { id }
   }
 
   return async app => {

@@ -1,5 +1,6 @@
 // The contract of live messages: what one who follows a channel needs from the log. The only file of this folder that readers and MQTT import.
 
+import { hash } from 'node:crypto'
 import type { RecordBatch } from '../../transformers/record-batch.ts'
 import type { RawMessage } from '../source.ts'
 
@@ -12,6 +13,11 @@ export interface StreamOffset {
   /** How many rows of the next message of this partition were sent, in the order of its batch; 0 if it was not started. */
   readonly partition: number
   readonly rows: number
+}
+
+/** Identifies a log in offsets, by its id. Short, because it is part of each. */
+export function logTag(id: string): string {
+  return hash('sha256', id, 'hex').slice(0, 16)
 }
 
 /**

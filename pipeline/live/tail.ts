@@ -3,7 +3,6 @@
 // A follower is attached when it has reached the tail. If it has no room, or does not take all of a large message immediately, it is detached and
 // catches up, so that the others do not wait for it.
 
-import { hash } from 'node:crypto'
 import { pause } from '../../config/aborting.ts'
 import type { Logger } from '../../config/logger.ts'
 import type { OutageReport } from '../../config/outage.ts'
@@ -14,6 +13,7 @@ import type { TopicBounds, TopicReader } from '../topic-reader.ts'
 import type { DecoderOptions } from '../writer/decode.ts'
 import { type Decoding, openDecoding } from './decoding.ts'
 import { type Follow, giveFrom, offsetsOf } from './follow.ts'
+import { logTag } from './messages.ts'
 import type { TimeSlices } from './time-slices.ts'
 
 /** A topic reader that waits for new messages. */
@@ -238,9 +238,4 @@ export async function openTail({ topic, slices, decoder, outage, logger, onDetac
       return closed
     },
   }
-}
-
-/** Short, because it is part of each offset. */
-function logTag(id: string): string {
-  return hash('sha256', id, 'hex').slice(0, 16)
 }

@@ -11,6 +11,7 @@ import type { Budget } from './bounds/budget.ts'
 import type { Session } from './handshake.ts'
 import type { DeliveryMetrics } from './metrics.ts'
 import type { MqttOptions } from './options.ts'
+import type { RetainedStore } from './retained/store.ts'
 import type { SessionStore } from './sessions/store.ts'
 import type { outgoingOf } from './subscribe/outgoing.ts'
 import type { StartTimer } from './timer.ts'
@@ -28,6 +29,7 @@ export interface MqttParts {
   readonly live: LiveMessages | undefined
   /** undefined: no session outlives its connection. */
   readonly sessions: SessionStore | undefined
+  readonly retained: RetainedStore
   readonly rights: Rights
   readonly outgoingOf: typeof outgoingOf
   readonly deliveries: DeliveryMetrics

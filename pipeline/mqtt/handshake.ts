@@ -90,10 +90,6 @@ export async function authenticate(
     const sentence = `the client id is ${clientId === '' ? 'empty, which needs a clean session' : `longer than ${clientIdBytesMax} bytes`}: choose another one`
     return { reasonCode: reasons.clientIdNotValid, returnCode: returnCodes.clientIdNotValid, code: 'malformed_request', sentence }
   }
-  if (version === 5 && will?.retain === true) {
-    const sentence = 'the will is to be retained, which is not supported: clear its retain flag'
-    return { reasonCode: reasons.retainNotSupported, returnCode: returnCodes.notAuthorized, code: 'malformed_request', sentence }
-  }
   const fault = will === undefined ? undefined : topicFault(will.topic)
   if (fault !== undefined) {
     const sentence = `of the will ${fault}`
@@ -178,7 +174,6 @@ export function connackOf(session: Session, { inFlightMax, packetBytesMax, canSu
   const properties = {
     ...(askedExpirySeconds === expirySeconds ? {} : { sessionExpiryInterval: expirySeconds }),
     receiveMaximum: inFlightMax,
-    retainAvailable: false,
     maximumPacketSize: packetBytesMax,
     ...(isClientIdAssigned ? { assignedClientIdentifier: clientId } : {}),
     topicAliasMaximum: topicAliasMax,

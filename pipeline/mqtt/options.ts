@@ -70,6 +70,12 @@ export const mqttOptions = (enabled: boolean) =>
       maximum: 10_000,
       description: 'Sessions of one thing that outlive their connections; further ones are refused.',
     }),
+    retainedMax: Type.Integer({
+      default: 1_000,
+      minimum: 1,
+      maximum: 10_000,
+      description: 'Topics of one channel that may have a retained message; messages of further ones are refused.',
+    }),
     inFlightMax: Type.Integer({
       default: 64,
       minimum: 1,

@@ -9,8 +9,8 @@ import { limitedError } from '../../control-plane/client.ts'
 import { errors, HttpError } from '../../http/errors.ts'
 import { mediaTypeOf, mediaTypeOfPayload, mediaTypes } from '../ingest/content-type.ts'
 import { publishFailure } from '../ingest/failure.ts'
-import type { Publication } from '../ingest/publisher.ts'
-import { LiveUnavailableError } from '../live/messages.ts'
+import type { Publication, Published } from '../ingest/publisher.ts'
+import { LiveUnavailableError, logTag } from '../live/messages.ts'
 import { LogUnavailableError } from '../log.ts'
 import type { RateLimit } from './bounds/rate-limit.ts'
 import type { MqttParts } from './dependencies.ts'
@@ -19,7 +19,7 @@ import type { Link } from './link.ts'
 import { checkId } from './packets.ts'
 import { PacketError, reasonOf, reasons } from './reasons.ts'
 import type { Receipts } from './receipts.ts'
-import { SessionsUnavailableError } from './sessions/store.ts'
+import { type Qos, SessionsUnavailableError } from './sessions/store.ts'
 import { parseTopic, topicFault, withoutQuery } from './topic.ts'
 
 /** A message as it was received. */
@@ -31,8 +31,15 @@ export interface Received {
   readonly isRetried: boolean
   /** Of QoS 2: appended only while the connection has its session. */
   readonly isOnce: boolean
+  readonly qos: Qos
+  /** An empty one is not stored, and clears what is retained. */
+  readonly isRetained: boolean
+  /** Settles when all of the topic that were to be retained before it are. */
+  readonly before: Promise<void> | undefined
   /** Microseconds since 1970. */
   readonly createdUs: number
+  /** Once the log has it, or needs nothing of it. */
+  stored?: { readonly publication: Publication; readonly at: Published | undefined }
 }
 
 export interface Publishing {
@@ -66,7 +73,7 @@ const retryMsMin = 50
 const retryMsMax = 1_000
 
 export function openPublishing({ session, link, parts, receipts, refusals, end }: PublishingParts): Publishing {
-  const { access, publisher, metrics, arrivals, receiptUs, payloadBytesMax, budget, say, logger, options } = parts
+  const { access, publisher, metrics, arrivals, receiptUs, payloadBytesMax, budget, say, logger, options, retained } = parts
   const aliases = new Map<number, string>()
   /** Messages without an answer, and those of them that wait until the log and the control plane are there. */
   let inFlight = 0
@@ -79,6 +86,8 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
   let freed: (() => void) | undefined
   let retries: Promise<unknown> = Promise.resolve()
   let acknowledged: Promise<void> = Promise.resolve()
+  /** The last of each topic that is to be retained. */
+  const retaining = new Map<string, Promise<void>>()
 
   function free(): void {
     freed?.()
@@ -98,18 +107,19 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
   }
 
   /** @throws HttpError, SubtopicError, AccessUnavailableError */
-  async function checked({ topic, contentType: said, payload, createdUs }: Received): Promise<Publication> {
+  async function checked({ topic, contentType: said, payload, isRetained, createdUs }: Received): Promise<Publication> {
     const { channel, subtopic } = parseTopic(topic)
     const { credential, address } = session
     const answer = await access.authorize({ credential, channel, action: 'publish', address })
     if (!answer.allowed && answer.reason === 'limited') throw limitedError(answer, credential.scheme)
     if (!answer.allowed && answer.reason === 'unauthenticated')
       throw new HttpError('unauthenticated', 'the key or certificate of the thing is no longer valid')
-    if (payload.length === 0) throw new HttpError('malformed_request', 'the payload is empty: send a SenML pack or a JSON document')
+    const isEmpty = payload.length === 0
+    if (isEmpty && !isRetained) throw new HttpError('malformed_request', 'the payload is empty: send a SenML pack or a JSON document')
     if (payload.length > payloadBytesMax) {
       throw new HttpError('too_large', `the payload is larger than ${payloadBytesMax} bytes: split it into several messages`)
     }
-    const contentType = said === undefined ? (options.contentType ?? mediaTypeOfPayload(payload)) : mediaTypeOf(said)
+    const contentType = said === undefined || isEmpty ? (options.contentType ?? mediaTypeOfPayload(payload)) : mediaTypeOf(said)
     if (contentType === undefined) {
       throw new HttpError(
         'unsupported_media_type',
@@ -118,8 +128,15 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
     }
     const boundedOwner = answer.allowed && answer.isBounded === true ? answer.owner : undefined
     const head = { channel, subtopic, contentType, publisher: answer.allowed ? answer.publisher : null, boundedOwner }
-    publisher.check(head)
+    if (!isEmpty) publisher.check(head)
+    if (!isEmpty && isRetained && head.publisher !== null) retained.check(head, payload.length)
     return { ...head, protocol: 'mqtt', createdUs, payload, isStrict: false }
+  }
+
+  async function publish(publication: Publication, received: Received): Promise<void> {
+    const isEmpty = publication.payload.length === 0
+    if (isEmpty && publication.publisher === null) throw new HttpError('forbidden')
+    received.stored = { publication, at: isEmpty ? undefined : await publisher.publish(publication) }
   }
 
   /** @returns the refusal, if it is refused */
@@ -142,13 +159,9 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
   }
 
   /** @returns like `attempt`; the code is `unavailable` only after the connection was closed, or if a message of QoS 0 may be stored */
-  async function untilAnswered(received: Received): Promise<HttpError | undefined> {
+  async function untilAnswered(received: Received, work: () => Promise<void>): Promise<HttpError | undefined> {
     for (let waitMs = retryMsMin; ; waitMs = Math.min(2 * waitMs, retryMsMax)) {
-      const refusal = await attempt(async () => {
-        const publication = await checked(received)
-        if (received.isOnce) await receipts.held()
-        await publisher.publish(publication)
-      })
+      const refusal = await attempt(work)
       if (!isToRetry(refusal, received)) return refusal
       await pause(waitMs, link.closed)
     }
@@ -157,7 +170,13 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
   /** Retries after those that wait already. */
   async function hold(received: Received): Promise<HttpError | undefined> {
     held++
-    const answered = retries.then(() => untilAnswered(received))
+    const answered = retries.then(() =>
+      untilAnswered(received, async () => {
+        const publication = await checked(received)
+        if (received.isOnce) await receipts.held()
+        await publish(publication, received)
+      }),
+    )
     retries = answered
     const refusal = await answered
     held--
@@ -167,7 +186,7 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
 
   /** Appends a message whose rights are known, so that it stands in the log in the order of arrival. */
   async function append(publication: Publication, received: Received): Promise<HttpError | undefined> {
-    const refusal = await attempt(() => publisher.publish(publication))
+    const refusal = await attempt(() => publish(publication, received))
     return isToRetry(refusal, received) ? hold(received) : refusal
   }
 
@@ -183,9 +202,9 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
       const publication = known ?? (await admitted(received))
       if (publication instanceof HttpError) return publication
       await receipts.once(messageId, publication, async () => {
-        refusal = await append(publication, received)
-        const mayBeStored = refusal?.cause instanceof LogUnavailableError && refusal.cause.mayBeStored
-        return mayBeStored ? undefined : refusal === undefined
+        refusal = await retain(received, append(publication, received))
+        const isDone = received.stored !== undefined || (refusal?.cause instanceof LogUnavailableError && refusal.cause.mayBeStored)
+        return refusal !== undefined && isDone ? undefined : refusal === undefined
       })
       return refusal
     } catch (error) {
@@ -194,6 +213,30 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
       else throw error
       return new HttpError('unavailable', error.message, { cause: error })
     }
+  }
+
+  /** @returns like `outcome`, when it is retained too, if it is to be */
+  async function retain(received: Received, outcome: Promise<HttpError | undefined>): Promise<HttpError | undefined> {
+    const { isRetained, before, qos, payload } = received
+    const refusal = await outcome
+    if (refusal !== undefined || !isRetained) return refusal
+    await before
+    const { publication, at } = received.stored!
+    const { channel, subtopic, contentType } = publication
+    return untilAnswered(received, () => {
+      if (at === undefined) return retained.clear({ channel, subtopic })
+      const { partition, offset } = at
+      const message = { channel, subtopic, publisher: session.thing, contentType, qos, payload: Uint8Array.from(payload) }
+      return retained.keep({ ...message, log: logTag(at.log), partition, offset })
+    })
+  }
+
+  function noteRetaining(topic: string, outcome: Promise<unknown>): void {
+    const forget = (): void => {
+      if (retaining.get(topic) === settled) retaining.delete(topic)
+    }
+    const settled: Promise<void> = outcome.then(forget, forget)
+    retaining.set(topic, settled)
   }
 
   /** Checks a message. Of QoS 2 the id is saved before it may be appended, so nothing of it waits among the retries. */
@@ -214,8 +257,8 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
     found: Publication | HttpError,
     received: Received,
   ): Promise<HttpError | undefined> {
-    if (found instanceof HttpError) return isToRetry(found, received) ? hold(received) : Promise.resolve(found)
-    return qos === 2 ? appendOnce(messageId, found, received) : append(found, received)
+    if (found instanceof HttpError) return isToRetry(found, received) ? retain(received, hold(received)) : Promise.resolve(found)
+    return qos === 2 ? appendOnce(messageId, found, received) : retain(received, append(found, received))
   }
 
   function note(refusal: HttpError, topic: string): void {
@@ -281,10 +324,6 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
         throw new PacketError(reasons.protocolError, 'a client publishes with a subscription identifier, which only the server sends')
       }
       const topic = topicOf(packet)
-      if (session.version === 5 && packet.retain) {
-        const sentence = 'a message is to be retained, which is not supported: clear its retain flag'
-        throw new PacketError(reasons.retainNotSupported, sentence)
-      }
       const isCounted = qos === 1 || (qos === 2 && !unreleased.has(messageId))
       // A client of MQTT 3.1.1 knows no bound, and waits instead.
       if (isCounted && session.version === 5 && toAcknowledge >= options.inFlightMax) {
@@ -298,13 +337,15 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
       inFlight++
       // Of QoS 2 it names the message.
       lastUs = Math.max(receiptUs(), lastUs + 1)
-      const received = { topic, contentType, payload: payload as Buffer, isRetried: qos === 1, isOnce: qos === 2, createdUs: lastUs }
+      const message = { topic, contentType, payload: payload as Buffer, qos, isRetained: packet.retain, createdUs: lastUs }
+      const received: Received = { ...message, isRetried: qos === 1, isOnce: qos === 2, before: retaining.get(topic) }
       const outcome =
         qos === 2 && receipts.has(messageId, received.payload)
           ? appendOnce(messageId, undefined, received)
           : outcomeOf(packet, await admitted(received), received)
       // It is awaited in its turn.
       outcome.catch(() => undefined)
+      if (packet.retain) noteRetaining(topic, outcome)
       acknowledged = acknowledged
         .then(() => answer(packet, topic, outcome))
         .catch((error: unknown) => {
@@ -312,11 +353,13 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
           link.end()
         })
     },
-    async takeWill({ topic, payload, properties }) {
+    async takeWill({ topic, payload, qos = 0, retain: isRetained = false, properties }) {
       const contentType: unknown = properties?.contentType
       const said = typeof contentType === 'string' ? contentType : undefined
-      const received = { topic, contentType: said, payload: payload as Buffer, isRetried: false, isOnce: false, createdUs: receiptUs() }
-      const refusal = await attempt(async () => publisher.publish(await checked(received)))
+      const message = { topic, contentType: said, payload: payload as Buffer, qos, isRetained, createdUs: receiptUs() }
+      const received: Received = { ...message, isRetried: false, isOnce: false, before: undefined }
+      const published = attempt(async () => publish(await checked(received), received))
+      const refusal = await retain(received, published)
       if (refusal !== undefined) note(refusal, topic)
     },
     release(messageId) {

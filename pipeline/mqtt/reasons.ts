@@ -27,7 +27,6 @@ export const reasons = {
   packetTooLarge: 0x95,
   quotaExceeded: 0x97,
   payloadFormatInvalid: 0x99,
-  retainNotSupported: 0x9a,
   sharedNotSupported: 0x9e,
   connectionRateExceeded: 0x9f,
 } as const

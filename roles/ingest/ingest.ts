@@ -12,6 +12,7 @@ import { defaultDecoding } from '../../pipeline/ingest/strict-handling.ts'
 import { openLiveMessages } from '../../pipeline/live/live.ts'
 import type { LiveMessages } from '../../pipeline/live/messages.ts'
 import { type Log, LogUnavailableError } from '../../pipeline/log.ts'
+import type { RetainedStore } from '../../pipeline/mqtt/retained/store.ts'
 import type { SessionStore } from '../../pipeline/mqtt/sessions/store.ts'
 import { openMqtt } from '../mqtt.ts'
 import { openRoleAccess } from '../remote-access.ts'
@@ -51,7 +52,14 @@ async function open(options: IngestRoleOptions, openLog: OpenIngestLog, role: Ro
   const append: Log['append'] = messages => log.append(messages)
   const metrics = openIngestMetrics(registry)
   // Log numbers are known only to the store, which ingest cannot access: the topic's name identifies the log as well.
-  const parts = { log: { ...log, append }, logLabel: () => log.name, access, metrics, options: options.ingest, logger }
+  const current: Log = {
+    ...log,
+    append,
+    get id() {
+      return log.id
+    },
+  }
+  const parts = { log: current, logLabel: () => log.name, access, metrics, options: options.ingest, logger }
   const publisher = openPublisher(parts)
   const listeners = await role.listen({
     services: ['ingest'],
@@ -64,8 +72,8 @@ async function open(options: IngestRoleOptions, openLog: OpenIngestLog, role: Ro
     checks: { log: () => log.check(), 'control-plane': () => control.check() },
     isServing: () => control.isAccepted(),
   })
-  const { live, sessions } = await openSubscribing(options, role)
-  await openMqtt({ ...parts, publisher, live, sessions, mqtt: options.mqtt, http: listeners.app, registry, closeLater })
+  const subscribing = await openSubscribing(options, role)
+  await openMqtt({ ...parts, ...subscribing, publisher, mqtt: options.mqtt, http: listeners.app, registry, closeLater })
   const openingLog = openWhenThere({
     open: () => openLog(options.log, logger),
     closeLate: late => late.close(),
@@ -84,18 +92,23 @@ async function open(options: IngestRoleOptions, openLog: OpenIngestLog, role: Ro
 interface Subscribing {
   readonly live: LiveMessages | undefined
   readonly sessions: SessionStore | undefined
+  readonly retained: RetainedStore | undefined
 }
 
-/** What subscribers over MQTT hear, for which Kafka is not asked before there is one, and their sessions. */
+/** What subscribers over MQTT hear, for which Kafka is not asked before there is one, their sessions, and what is retained. */
 async function openSubscribing(
   { log, ingest, mqtt }: IngestRoleOptions,
   { closeLater, outages, logger }: RoleScope<'log' | 'control_plane'>,
 ): Promise<Subscribing> {
-  if (!mqtt.enabled || mqtt.subscriptionsMax === 0) return { live: undefined, sessions: undefined }
-  const [{ kafkaLiveTopic }, { openKafkaSessions }] = await Promise.all([
+  if (!mqtt.enabled) return { live: undefined, sessions: undefined, retained: undefined }
+  const [{ kafkaLiveTopic }, { openKafkaSessions }, { openKafkaRetained }] = await Promise.all([
     import('../../pipeline/live/kafka.ts'),
     import('../../pipeline/mqtt/sessions/kafka.ts'),
+    import('../../pipeline/mqtt/retained/kafka.ts'),
   ])
+  const retained = openKafkaRetained({ log, topicsMax: mqtt.retainedMax, outage: outages.report('log'), logger })
+  closeLater(() => retained.close())
+  if (mqtt.subscriptionsMax === 0) return { live: undefined, sessions: undefined, retained }
   const message = { payloadBytes: ingest.payloadBytesMax }
   const live = openLiveMessages({
     topic: kafkaLiveTopic({ log, envelope: {}, message }, logger),
@@ -104,10 +117,10 @@ async function openSubscribing(
     logger,
   })
   closeLater(() => live.close())
-  if (mqtt.sessionExpirySecondsMax === 0) return { live, sessions: undefined }
+  if (mqtt.sessionExpirySecondsMax === 0) return { live, sessions: undefined, retained }
   const sessions = openKafkaSessions({ log, outage: outages.report('log'), logger })
   closeLater(() => sessions.close())
-  return { live, sessions }
+  return { live, sessions, retained }
 }
 
 /** Placeholder for the log until it is open. */

@@ -67,7 +67,7 @@ describeWithOwnKafka('ingest on Kafka', kafka =>
       expect(ingest.printed()).not.toContain(site.device.slice(6))
     })
 
-    test('a session of MQTT hears what another instance took, and goes on there when its own is killed', async () => {
+    test('a session of MQTT hears what another instance took or retains, and goes on there when its own is killed', async () => {
       const api = await startApi(await postgres.createDatabase())
       const site = await makeSite(api.url)
       const environment = {
@@ -103,12 +103,17 @@ describeWithOwnKafka('ingest on Kafka', kafka =>
       // Until it knows, within about a second, the first instance sends what comes as well.
       const other = await connect(second!, 'two', closed)
       await other.endAsync()
-      await connect(first!, 'three')
+      const lost = await connect(first!, 'three')
+      const state = `channels/${site.channel}/messages/state`
+      await lost.publishAsync(state, '{"on":true}', { qos: 1, retain: true })
       await first!.stop('SIGKILL')
       const last = await connect(second!, 'four')
+      const retained = new Promise(resolve => last.once('message', (topic, payload, { retain }) => resolve([topic, `${payload}`, retain])))
+      await last.subscribeAsync(state, { qos: 1 })
+      expect(await retained).toEqual([state, '{"on":true}', true])
       await last.endAsync()
       const texts = ['one', 'two', 'three', 'four'].map(n => JSON.stringify([{ n, v: 1 }]))
-      expect(heard.filter(text => !text.endsWith(' again'))).toEqual(texts)
+      expect(heard.filter(text => !text.endsWith(' again'))).toEqual([...texts, '{"on":true}'])
       expect(await second!.stop()).toBe(0)
       expect(await api.stop()).toBe(0)
     })

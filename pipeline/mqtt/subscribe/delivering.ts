@@ -5,15 +5,21 @@ import type { MqttParts } from '../dependencies.ts'
 import type { Session } from '../handshake.ts'
 import type { Link } from '../link.ts'
 import { reasons } from '../reasons.ts'
+import type { RetainedMessage } from '../retained/store.ts'
 import type { Persistence } from '../sessions/session.ts'
-import { type Qos, SessionsUnavailableError } from '../sessions/store.ts'
+import { type LogOffset, type Qos, SessionsUnavailableError } from '../sessions/store.ts'
 import { matches, type TopicFilter } from './filter.ts'
 import { type InFlight, openInFlight } from './in-flight.ts'
+import { makeOutgoing, type Outgoing } from './outgoing.ts'
 import { openSavedFirst } from './saved-first.ts'
 
 export interface Delivering {
   readonly inFlight: InFlight
   followerOf(heard: Heard): Follower
+  /** Sends what is retained and matches, before anything live. */
+  beginRetained(heard: Heard, filter: string): void
+  /** Ends that. */
+  endRetained(filter: string): void
   /** Counts messages that the log no longer has. */
   lost(channel: string): void
   /** Takes a PUBACK or PUBCOMP. @returns false if nothing waits for it */
@@ -64,8 +70,9 @@ interface Delivery {
   readonly identifiers: readonly number[]
 }
 
-/** In the first byte of a PUBLISH (MQTT 5 §3.3.1.1). */
+/** In the first byte of a PUBLISH (MQTT 5 §3.3.1). */
 const dupFlag = 0x08
+const retainFlag = 0x01
 
 export function openDelivering({ session, link, parts, end, persistence }: DeliveringParts): Delivering {
   const { outgoingOf, deliveries, options, say, logger } = parts
@@ -82,22 +89,34 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
     },
   })
   let waiting: PromiseWithResolvers<void> | undefined
+  /** What is retained and not sent yet, by filter: a message a step. */
+  const retained = new Map<string, Iterator<void>>()
 
   function hasSpace(qos: Qos): boolean {
     return link.hasSpace() && savedFirst.hasSpace && (qos === 0 || inFlight.size < inFlightMax)
   }
 
   function wake(): void {
+    for (const [filter, steps] of retained) {
+      do if (!hasSpace(1)) return
+      while (steps.next().done !== true)
+      retained.delete(filter)
+    }
     waiting?.resolve()
     waiting = undefined
   }
   link.onSpace(wake)
 
-  function deliveryOf({ raw }: LiveMessage, messageParts: readonly string[], { subscriptions }: Heard): Delivery | undefined {
+  function deliveryOf(
+    publisher: string,
+    { isSendable, parts: messageParts }: Outgoing,
+    subscriptions: Iterable<Subscription>,
+  ): Delivery | undefined {
+    if (!isSendable) return undefined
     let qos: Qos | undefined
     const identifiers: number[] = []
-    for (const { levels, qos: own, isNoLocal, identifier } of subscriptions.values()) {
-      if ((isNoLocal && raw.publisher === session.thing) || !matches(levels, messageParts)) continue
+    for (const { levels, qos: own, isNoLocal, identifier } of subscriptions) {
+      if ((isNoLocal && publisher === session.thing) || !matches(levels, messageParts)) continue
       if (qos === undefined || own > qos) qos = own
       if (identifier !== undefined) identifiers.push(identifier)
     }
@@ -107,33 +126,50 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
   /** @returns false if there is no space */
   function send(message: LiveMessage, heard: Heard): boolean {
     const outgoing = outgoingOf(message)
-    const delivery = message.raw.fault === undefined && outgoing.isSendable ? deliveryOf(message, outgoing.parts, heard) : undefined
+    const { raw, partition, offset } = message
+    const delivery = raw.fault === undefined ? deliveryOf(raw.publisher, outgoing, heard.subscriptions.values()) : undefined
     if (delivery === undefined) return true
-    const { identifiers } = delivery
-    const { partition, offset } = message
     const at = { channel: heard.channel, partition, offset }
     const repeatQos = inFlight.repeatQos(at)
     const isRepeat = repeatQos !== undefined
     // A client that knows its packet id goes on with the QoS that it had.
     const qos = repeatQos ?? delivery.qos
     if (!isRepeat && offset < (heard.taken[partition] ?? 0)) return true
-    if (!hasSpace(qos)) return false
+    if (retained.size > 0 || !hasSpace(qos)) return false
     heard.taken[partition] = Math.max(heard.taken[partition] ?? 0, offset + 1)
+    transmit(outgoing, { ...delivery, qos }, isRepeat || (qos === 1 && offset < (heard.sentBelow[partition] ?? 0)) ? dupFlag : 0, at)
+    return true
+  }
+
+  /** @param flags none for a message that others share, unless its QoS is above 0 @param at undefined: it is retained */
+  function transmit(outgoing: Outgoing, { qos, identifiers }: Delivery, flags: number, at: LogOffset | undefined): void {
     const messageId = qos === 0 ? 0 : inFlight.begin(at, qos)
     const head = outgoing.head(version, qos, messageId, identifiers)
     // Such a message counts as delivered (MQTT 5 §3.1.2.11.4).
     if (head.length + outgoing.payload.length > session.packetBytesMax) {
       if (qos !== 0) inFlight.end(messageId, qos)
-      return true
+      return
     }
-    if (isRepeat || (qos === 1 && offset < (heard.sentBelow[partition] ?? 0))) head[0]! |= dupFlag
+    head[0]! |= flags
     deliveries.delivered()
     if (qos === 2) savedFirst.deliver(head, outgoing.payload)
     else {
       link.deliver(head, outgoing.payload)
       persistence()?.saveSoon()
     }
-    return true
+  }
+
+  /** What stands in the log from where the channel is followed comes live. */
+  function* sendRetained(messages: Iterable<RetainedMessage>, { following }: Heard, subscription: Subscription): Generator<void> {
+    const { log, offsets } = following.streamOffset()
+    for (const message of messages) {
+      if (message.log === log && message.offset >= (offsets[message.partition] ?? 0)) continue
+      const outgoing = makeOutgoing(message)
+      const delivery = deliveryOf(message.publisher, outgoing, [subscription])
+      if (delivery === undefined) continue
+      transmit(outgoing, { ...delivery, qos: delivery.qos < message.qos ? delivery.qos : message.qos }, retainFlag, undefined)
+      yield
+    }
   }
 
   function tellLost(channel: string): void {
@@ -161,7 +197,7 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
       space() {
         // Space for the highest QoS is space for each message, so `take` does not refuse what this lets through.
         const isWindow = inFlight.hasRepeats || [...heard.subscriptions.values()].some(({ qos }) => qos > 0)
-        if (hasSpace(isWindow ? 1 : 0)) return undefined
+        if (retained.size === 0 && hasSpace(isWindow ? 1 : 0)) return undefined
         waiting ??= Promise.withResolvers<void>()
         return waiting.promise
       },
@@ -179,6 +215,10 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
   return {
     inFlight,
     followerOf,
+    beginRetained(heard, filter) {
+      retained.set(filter, sendRetained(parts.retained.messagesOf(heard.channel), heard, heard.subscriptions.get(filter)!))
+    },
+    endRetained: filter => void retained.delete(filter),
     lost: tellLost,
     acknowledged(messageId, qos) {
       if (!inFlight.end(messageId, qos)) return false

@@ -9,8 +9,8 @@ export interface InFlight {
   readonly hasRepeats: boolean
   /** The QoS of a message that waited on an earlier connection, and was not sent on this one; undefined for any other. */
   repeatQos(at: LogOffset): 1 | 2 | undefined
-  /** @returns its packet id: of a repeat the one it had */
-  begin(at: LogOffset, qos: 1 | 2): number
+  /** @param at undefined: it is retained, and not sent on a later connection. @returns its packet id: of a repeat the one it had */
+  begin(at: LogOffset | undefined, qos: 1 | 2): number
   /** Takes a PUBREC: the client has the message. @returns whether it is the first; undefined if no message waits for it */
   received(id: number): boolean | undefined
   /** Takes a PUBACK, or a PUBCOMP. @returns false if nothing waits for it */
@@ -50,10 +50,11 @@ export function openInFlight(): InFlight {
     },
     repeatQos: at => (repeats.size > 0 ? repeats.get(nameOf(at))?.qos : undefined),
     begin(at, qos) {
-      const repeat = repeats.size > 0 ? repeats.get(nameOf(at)) : undefined
+      const name = at !== undefined && repeats.size > 0 ? nameOf(at) : ''
+      const repeat = repeats.get(name)
       const id = repeat?.id ?? nextId()
-      if (repeat !== undefined) forget(nameOf(at), id)
-      waiting.set(id, { id, qos, at })
+      if (repeat !== undefined) forget(name, id)
+      waiting.set(id, { id, qos, ...(at && { at }) })
       return id
     },
     received(id) {
@@ -69,7 +70,8 @@ export function openInFlight(): InFlight {
         if (qos === 2) repeats.set(name, { id, qos })
         else forget(name, id)
       }
-      return [...waiting.values(), ...repeats.values()]
+      // Of a retained one with QoS 2 the client may have the id in use.
+      return [...[...waiting.values()].filter(({ qos, at }) => qos === 2 || at !== undefined), ...repeats.values()]
     },
     resume(kept) {
       for (const delivery of kept) {

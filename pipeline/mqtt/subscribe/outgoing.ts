@@ -2,6 +2,7 @@
 // many subscribers.
 
 import type { LiveMessage } from '../../live/messages.ts'
+import type { RawMessage } from '../../source.ts'
 import { encode, type Version } from '../packets.ts'
 import type { Qos } from '../sessions/store.ts'
 
@@ -18,7 +19,13 @@ export interface Outgoing {
 /** Of a string (MQTT 5 §1.5.4). */
 const stringBytesMax = 65_535
 
-export function outgoingOf({ raw: { channel, subtopic, contentType, payload } }: LiveMessage): Outgoing {
+type Sent = Pick<RawMessage, 'channel' | 'subtopic' | 'contentType' | 'payload'>
+
+export function outgoingOf({ raw }: LiveMessage): Outgoing {
+  return makeOutgoing(raw)
+}
+
+export function makeOutgoing({ channel, subtopic, contentType, payload }: Sent): Outgoing {
   const parts = subtopic === '' ? [] : subtopic.split('.')
   const topic = ['channels', channel, 'messages', ...parts].join('/')
   const topicBytes = Buffer.byteLength(topic)

@@ -5,6 +5,7 @@ import type { ISubscribePacket, IUnsubscribePacket } from 'mqtt-packet'
 import { type AccessRequest, AccessUnavailableError } from '../../../control-plane/client.ts'
 import { type LiveMessages, LiveUnavailableError } from '../../live/messages.ts'
 import type { Followed, StreamReader } from '../../live/rights.ts'
+import { LogUnavailableError } from '../../log.ts'
 import type { RateLimit } from '../bounds/rate-limit.ts'
 import type { MqttParts } from '../dependencies.ts'
 import type { Session } from '../handshake.ts'
@@ -52,6 +53,9 @@ interface SubscriptionsParts {
   /** Of a session that outlives the connection. */
   readonly persistence: () => Persistence | undefined
 }
+
+/** When a SUBSCRIBE is answered with what is retained (MQTT 5 §3.8.3.1). */
+const retainHandling = { each: 0, first: 1, never: 2 } as const
 
 const endings = {
   access_ended: [reasons.notAuthorized, 'the thing may no longer read a channel that it has subscribed to'],
@@ -102,6 +106,7 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
         isOver = true
         following.stop()
         rights.forget(followed)
+        for (const filter of heard.subscriptions.keys()) delivering.endRetained(filter)
         delivering.wake()
         if (channels.get(channel) === heard) channels.delete(channel)
       },
@@ -130,7 +135,7 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
 
   /** @returns the granted QoS. @throws FilterError, AccessUnavailableError, LiveUnavailableError */
   async function grant(
-    { topic, qos, nl = false }: ISubscribePacket['subscriptions'][number],
+    { topic, qos, nl = false, rh = retainHandling.each }: ISubscribePacket['subscriptions'][number],
     identifier: number | undefined,
     begins: (() => void)[],
   ): Promise<number> {
@@ -144,10 +149,20 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       throw new FilterError(reasons.quotaExceeded, `a connection has at most ${options.subscriptionsMax} subscriptions: unsubscribe some`)
     }
     const heard = known ?? (await follow(live, filter.channel, begins))
+    try {
+      // Only now, as what is appended from here on comes live.
+      if (rh !== retainHandling.never) await parts.retained.ready()
+    } catch (error) {
+      if (heard.subscriptions.size === 0) heard.stop()
+      throw error
+    }
     if (isClosed) {
       heard.stop()
       return reasons.unspecified
     }
+    const isAnswered = rh === retainHandling.each || (rh === retainHandling.first && !heard.subscriptions.has(name))
+    // Before what is live begins.
+    if (isAnswered) begins.unshift(() => delivering.beginRetained(heard, name))
     heard.subscriptions.set(name, { ...filter, qos, isNoLocal: nl, identifier })
     return qos
   }
@@ -156,7 +171,7 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
     const [reasonCode, sentence] =
       error instanceof FilterError
         ? [error.reasonCode, error.message]
-        : error instanceof AccessUnavailableError || error instanceof LiveUnavailableError
+        : error instanceof AccessUnavailableError || error instanceof LiveUnavailableError || error instanceof LogUnavailableError
           ? [reasons.unspecified, `${error.message}: subscribe again`]
           : [undefined, '']
     if (reasonCode === undefined) throw error
@@ -189,6 +204,7 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       await persistence()?.save()
       link.send({ cmd: 'suback', messageId, granted })
       for (const begin of begins) begin()
+      delivering.wake()
     },
 
     async unsubscribe({ messageId = 0, unsubscriptions }) {
@@ -196,6 +212,7 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       const granted = unsubscriptions.map(topic => {
         for (const heard of channels.values()) {
           if (!heard.subscriptions.delete(withoutQuery(topic))) continue
+          delivering.endRetained(withoutQuery(topic))
           if (heard.subscriptions.size === 0) heard.stop()
           return reasons.success
         }

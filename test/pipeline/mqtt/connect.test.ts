@@ -19,7 +19,6 @@ test('a client of MQTT 5 gets what the server accepts', async () => {
   expect(connack.properties).toEqual({
     sessionExpiryInterval: 0,
     receiveMaximum: 4,
-    retainAvailable: false,
     maximumPacketSize: payloadBytesMax + 16_384,
     assignedClientIdentifier: expect.stringMatching(/^[\w-]{36}$/),
     topicAliasMaximum: 16,

@@ -14,6 +14,8 @@ import type { Log, LogPosition, OutgoingMessage } from '../../../pipeline/log.ts
 import { type MqttListener, openMqttListener } from '../../../pipeline/mqtt/listener.ts'
 import { openMqttMetrics } from '../../../pipeline/mqtt/metrics.ts'
 import type { MqttOptions } from '../../../pipeline/mqtt/options.ts'
+import { openRetainedRecords } from '../../../pipeline/mqtt/retained/records.ts'
+import type { RetainedStore } from '../../../pipeline/mqtt/retained/store.ts'
 import type { SessionStore } from '../../../pipeline/mqtt/sessions/store.ts'
 import { startServer } from '../../http/test-server.ts'
 import { type FakeLog, openFakeLog } from '../fake-log.ts'
@@ -64,6 +66,8 @@ export interface SiteOptions extends Partial<Omit<MqttOptions, 'host' | 'port' |
   readonly halfOpenMax?: number
   /** None by default. */
   readonly sessions?: SessionStore
+  /** In memory by default. */
+  readonly retained?: RetainedStore
   /** In place of one of its own. */
   readonly topic?: FakeTopic
   readonly tls?: ServerTls
@@ -89,6 +93,7 @@ export async function openSite({
   webSocketCertificates = 'none',
   access,
   sessions,
+  retained = openRetainedInMemory(),
   topic = openFakeTopic(2),
   ...own
 }: SiteOptions = {}): Promise<MqttSite> {
@@ -118,6 +123,7 @@ export async function openSite({
     subscriptionsMax: 5,
     sessionExpirySecondsMax: 3_600,
     thingSessionsMax: 2,
+    retainedMax: 3,
     ...own,
   }
   const ingest = { payloadBytesMax, ...unlimited, thingMessagesPerMinute }
@@ -138,6 +144,7 @@ export async function openSite({
     connectionMetrics: openMqttMetrics(registry),
     live,
     sessions,
+    retained,
     startTimer(waitMs, call) {
       const timer: ManualTimer = { waitMs, restarts: 0, isStopped: false, fire: call }
       timers.push(timer)
@@ -182,6 +189,17 @@ export async function openWebSockets(site: MqttSite, options: Partial<ServerOpti
   takeWebSockets(app, '/mqtt', site.takeWebSocket)
   onTestFinished(() => app.close())
   return `${options.tls === undefined ? 'ws' : 'wss'}://127.0.0.1:${port}/mqtt`
+}
+
+function openRetainedInMemory(): RetainedStore {
+  const records = openRetainedRecords(3)
+  return {
+    ...records,
+    ready: async () => undefined,
+    keep: async message => void records.set(message),
+    clear: async topic => records.remove(topic),
+    close: async () => undefined,
+  }
 }
 
 export function publish(client: Client, own: Partial<IPublishPacket> = {}): void {

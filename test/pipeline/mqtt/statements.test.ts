@@ -22,7 +22,7 @@ interface Statement {
   readonly answer?: Partial<Record<Version, string>>
   /** The start of the name of a test. */
   readonly shown?: readonly [
-    file: 'connect' | 'exactly-once' | 'packets' | 'publish' | 'sessions' | 'subscribe' | 'web-socket' | 'will-delay',
+    file: 'connect' | 'exactly-once' | 'packets' | 'publish' | 'retained' | 'sessions' | 'subscribe' | 'web-socket' | 'will-delay',
     name: string,
   ]
   readonly not?: string
@@ -262,18 +262,10 @@ const statements: readonly Statement[] = [
   },
   { id: { 5: '3.2.2-11' }, what: 'a message above the maximum QoS', not: 'all are accepted' },
   { id: { 5: '3.2.2-12' }, what: 'a will above the maximum QoS', not: 'all are accepted' },
-  {
-    id: { 5: '3.2.2-13' },
-    what: 'a will to be retained',
-    first: version => connect({ flags: 0xe6, between: will(version) })(version),
-    answer: { 5: '20 .. 00 9a' },
-  },
-  { id: { 5: '3.2.2-14' }, what: 'a message to be retained', after: publish(0x31), answer: { 5: 'e0 9a' } },
   // PUBLISH
   { id: both('3.3.1-2'), what: 'QoS 0, marked as sent again', after: publish(0x38), answer: malformed },
   { id: both('3.3.1-4'), what: 'QoS 3', after: publish(0x36), answer: malformed },
   { id: { 4: '3.3.1-3' }, what: 'DUP of a message that is passed on', not: 'no message is passed on' },
-  { id: { 4: '3.3.1-5' }, what: 'retained messages', not: 'none are kept (docs/limits.md); the CONNACK of MQTT 5 says so' },
   {
     id: { 4: '3.3.2-1', 5: '3.3.2-1' },
     what: 'a topic that is longer than the packet',
@@ -406,6 +398,40 @@ const statements: readonly Statement[] = [
     what: 'with its packet id, from its step on',
     shown: ['exactly-once', ': after %s each message goes on at its step, under its packet id'],
   },
+  // Retained messages
+  {
+    id: { 4: '3.1.2-17', 5: '3.1.2-15' },
+    what: 'a will to be retained is, and another is not (3.1.1: -16, 5: -14)',
+    shown: ['retained', 'version %i: a will is retained, or not'],
+  },
+  { id: { 5: '3.2.2-13' }, what: 'a will to be retained without retained messages (-14: a message)', not: 'they are always available' },
+  {
+    id: both('3.3.1-5'),
+    what: 'the newest one is kept, also one of QoS 0 (3.1.1: -7), and one without the flag changes nothing (3.1.1: -12, 5: -8)',
+    shown: ['retained', 'version %i: the newest message of each topic is sent after the SUBACK, with the flag'],
+  },
+  {
+    id: { 4: '3.3.1-6', 5: '3.8.4-4' },
+    what: 'it is sent for a new subscription, with the flag (3.1.1: 3.3.1-8), and without it what is live (3.3.1-9, 5: -12)',
+    shown: ['retained', 'version %i: the newest message of each topic is sent after the SUBACK, with the flag'],
+  },
+  {
+    id: { 4: '3.3.1-11', 5: '3.3.1-6' },
+    what: 'an empty one clears it, and is not kept (5: -7)',
+    shown: ['retained', 'version %i: an empty message with the flag clears what is kept'],
+  },
+  { id: { 4: '3.3.1-10' }, what: 'an empty one is sent to subscribers', not: 'it is not in the log (docs/limits.md)' },
+  {
+    id: { 5: '3.3.1-9' },
+    what: 'retain handling 0, 1 (-10) and 2 (-11)',
+    shown: ['retained', 'retain handling %i: a SUBSCRIBE is answered with'],
+  },
+  { id: { 5: '3.3.1-13' }, what: 'retain as published', not: 'the log does not say how a message was published (docs/limits.md)' },
+  {
+    id: { 4: '3.8.4-6', 5: '3.8.4-8' },
+    what: 'the QoS of a retained message',
+    shown: ['retained', 'published with QoS %i and granted %i it is sent with QoS %i'],
+  },
   // SUBSCRIBE and UNSUBSCRIBE
   {
     id: { 4: '3.8.3-3', 5: '3.8.3-2' },
@@ -429,7 +455,6 @@ const statements: readonly Statement[] = [
   },
   { id: { 5: '3.8.3-3' }, what: 'no local', shown: ['subscribe', 'no local leaves out what the thing itself published'] },
   { id: { 5: '3.8.3-4' }, what: 'no local in a shared subscription', not: 'shared subscriptions are refused' },
-  { id: { 5: '3.8.4-4' }, what: 'retained messages for a new subscription', not: 'none are kept' },
   {
     id: { 5: '3.3.4-3' },
     what: 'subscription identifiers, one or several (-4)',
