@@ -78,7 +78,7 @@ export async function* followTopics(options: FollowOptions, from: Positions, sig
     for (let fetched = await fetching.next(); fetched !== undefined; fetched = await fetching.next()) {
       const { set, at, from, aborted } = fetched
       const limits = { chunkBytesMax: fetchBytes, chunkMessagesMax }
-      for (const chunk of chunksOf(set, { topic: names[logOf(at)]!, at, from: from!, aborted, ...limits })) {
+      for (const chunk of chunksOf(set, { topic: names[logOf(at)]!, at, from, aborted, ...limits })) {
         yield chunk
         // A long catch-up never waits for I/O.
         await nextTurn()

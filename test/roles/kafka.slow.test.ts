@@ -108,7 +108,9 @@ describeWithOwnKafka('ingest on Kafka', kafka =>
       await lost.publishAsync(state, '{"on":true}', { qos: 1, retain: true })
       await first!.stop('SIGKILL')
       const last = await connect(second!, 'four')
-      const retained = new Promise(resolve => last.once('message', (topic, payload, { retain }) => resolve([topic, `${payload}`, retain])))
+      const retained = new Promise(resolve =>
+        last.once('message', (topic, payload, { retain }) => resolve([topic, payload.toString(), retain])),
+      )
       await last.subscribeAsync(state, { qos: 1 })
       expect(await retained).toEqual([state, '{"on":true}', true])
       await last.endAsync()

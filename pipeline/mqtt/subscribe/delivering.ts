@@ -61,6 +61,11 @@ export interface Heard {
   readonly taken: number[]
   /** By partition: what is below may have been sent by an earlier connection. */
   readonly sentBelow: readonly number[]
+  /**
+   * What was received before may have been sent too: after an outage a broker of Kafka may report an end below that of what it has delivered.
+   * Microseconds since 1970.
+   */
+  readonly sentBeforeUs: number
   stop(): void
 }
 
@@ -137,7 +142,12 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
     if (!isRepeat && offset < (heard.taken[partition] ?? 0)) return true
     if (retained.size > 0 || !hasSpace(qos)) return false
     heard.taken[partition] = Math.max(heard.taken[partition] ?? 0, offset + 1)
-    transmit(outgoing, { ...delivery, qos }, isRepeat || (qos === 1 && offset < (heard.sentBelow[partition] ?? 0)) ? dupFlag : 0, at)
+    transmit(
+      outgoing,
+      { ...delivery, qos },
+      isRepeat || (qos === 1 && (offset < (heard.sentBelow[partition] ?? 0) || message.raw.createdUs < heard.sentBeforeUs)) ? dupFlag : 0,
+      at,
+    )
     return true
   }
 

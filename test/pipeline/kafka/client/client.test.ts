@@ -4,11 +4,11 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { metadataV12, Writer } from '@platformatic/kafka'
 import { expect, test } from 'vitest'
-import { connectBrokers } from '../../../pipeline/kafka/client/broker.ts'
-import { fetchOn } from '../../../pipeline/kafka/client/fetch.ts'
-import { type Line, openLine } from '../../../pipeline/kafka/client/line.ts'
-import { logPartition } from '../../../transformers/log-partition.ts'
-import { connectionTo } from './consumer/source-parts.ts'
+import { connectBrokers } from '../../../../pipeline/kafka/client/broker.ts'
+import { fetchOn } from '../../../../pipeline/kafka/client/fetch.ts'
+import { type Line, openLine } from '../../../../pipeline/kafka/client/line.ts'
+import { logPartition } from '../../../../transformers/log-partition.ts'
+import { connectionTo } from '../consumer/source-parts.ts'
 
 /** A server that handles connections with `serve`, and a line to it. */
 async function withServer(serve: (socket: Socket) => void, work: (line: Line, port: number) => Promise<void>): Promise<void> {
