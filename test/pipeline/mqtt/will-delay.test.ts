@@ -84,6 +84,7 @@ test.each([
     await later.rest()
   }
   await Promise.all([first.close(1_000), second.close(1_000)])
+  expect(first.timers.filter(({ waitMs, isStopped }) => waitMs === 5_000 && !isStopped)).toEqual([])
   expect([...first.log.messages, ...second.log.messages]).toEqual([])
 })
 
