@@ -84,7 +84,9 @@ describeWithOwnKafka('ingest on Kafka', kafka =>
       async function connect(role: Role, until: string, before?: Promise<unknown>): Promise<mqtt.MqttClient> {
         const [, url] = /^mqtt on (mqtt:\S+)$/m.exec(role.printed())!
         const login = { username: site.thing, password: site.device.replace('Thing ', '') }
-        const client = mqtt.connect(url!, { ...login, clientId: 'stays', clean: false, protocolVersion: 4, reconnectPeriod: 0 })
+        // At one of them over WebSocket.
+        const address = role === second ? `${role.url.replace('http', 'ws')}/mqtt` : url!
+        const client = mqtt.connect(address, { ...login, clientId: 'stays', clean: false, protocolVersion: 4, reconnectPeriod: 0 })
         const enough = new Promise(resolve =>
           client.on('message', (_topic, payload, { dup }) => {
             heard.push(`${payload.toString()}${dup ? ' again' : ''}`)
