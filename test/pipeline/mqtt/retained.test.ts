@@ -222,16 +222,22 @@ test('no more are unacknowledged than the client allows, and live messages come 
   const site = await open()
   for (const subtopic of ['a', 'b', 'c']) await site.retained.keep(message({ subtopic }))
   const client = await site.connect(5, { properties: { receiveMaximum: 1 } })
-  await subscribe(client, ['#'])
+  await subscribe(client, ['d'], { qos: 0 })
+  // Now it is at the end of the log, from where a message comes without asking for space.
+  site.topic.appendPayload(0, channel, 'live', { subtopic: 'd' })
+  expect(await client.next()).toMatchObject({ topic: `${base}/d`, retain: false })
+  await ping(client)
+  await subscribe(client, ['a', 'b', 'c'])
   site.topic.appendPayload(0, channel, 'live', { subtopic: 'd' })
   const order: string[] = []
   for (let at = 0; at < 4; at++) {
     const packet = (await client.next()) as IPublishPacket
     order.push(packet.topic.slice(-1))
     await ping(client)
-    client.send({ cmd: 'puback', messageId: packet.messageId! })
+    if (packet.qos === 1) client.send({ cmd: 'puback', messageId: packet.messageId! })
   }
-  expect(order).toEqual(['a', 'b', 'c', 'd'])
+  expect(order.slice(0, 3).toSorted()).toEqual(['a', 'b', 'c'])
+  expect(order[3]).toBe('d')
 })
 
 test('a client that does not read gets no more than fits, and the rest when it reads', async () => {
