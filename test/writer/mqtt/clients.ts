@@ -106,11 +106,12 @@ export function startPublisher(
     link?.send(packet)
   }
 
+  const isOpen = (): boolean => !isStopping && unacknowledged.size < windowMax
   const isDone = (): boolean => isStopped || (isStopping && unacknowledged.size === 0)
 
   async function flow(): Promise<void> {
     while (!isDone()) {
-      for (let nth = 0; nth < burst && !isStopping && unacknowledged.size < windowMax; nth++) publish()
+      for (let nth = 0; nth < burst && isOpen(); nth++) publish()
       await wait((burst * 1000) / perSecond)
     }
     link?.cut()
@@ -182,15 +183,18 @@ export function startSubscriber(device: Device, filters: readonly string[], onFa
     else deliveries.fresh++
   }
 
+  const goesOn = (): boolean => !isStopped
+
   async function connectAgain(): Promise<void> {
-    while (!isStopped) {
+    while (goesOn()) {
       const waiting: number[] = []
       const opened = await openLink(device, false, packet => {
         if (packet.cmd === 'publish') {
           hear(packet.payload.toString(), packet.dup)
           waiting.push(packet.messageId!)
         } else if (packet.cmd === 'suback') {
-          if (packet.granted.some(code => code !== 1)) return onFault(`${device.clientId} may not subscribe: ${packet.granted.join()}`)
+          if (packet.granted.some(code => code !== 1))
+            return onFault(`${device.clientId} may not subscribe: ${JSON.stringify(packet.granted)}`)
           isListening = true
           listening.resolve()
         }
@@ -204,9 +208,9 @@ export function startSubscriber(device: Device, filters: readonly string[], onFa
         if (isListening) onFault(`the session of ${device.clientId} is gone`)
         opened.send({ cmd: 'subscribe', messageId: 1, subscriptions: filters.map(topic => ({ topic, qos: 1 })) })
       }
-      let hasEnded = false
-      const ended = opened.ended.then(() => (hasEnded = true))
-      while (!hasEnded && !isStopped) {
+      const end = new AbortController()
+      const ended = opened.ended.then(() => end.abort())
+      while (!end.signal.aborted && goesOn()) {
         await Promise.race([wait(device.random.oneIn(20) ? device.random.below(pauseMsMax) : 5), ended])
         // In the order in which they came (MQTT 5 §4.6).
         for (const messageId of waiting.splice(0)) opened.send({ cmd: 'puback', messageId })
