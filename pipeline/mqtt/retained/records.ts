@@ -15,6 +15,8 @@ export interface RetainedRecords extends Pick<RetainedStore, 'check' | 'get' | '
 }
 
 const payloadBytesMax = 64 * 1024
+/** Of a channel, so that one does not take what all share. */
+const channelBytesMax = 4 * 1024 * 1024
 /** Of all messages of a process. */
 const allBytesMax = 64 * 1024 * 1024
 /** What a message takes in addition to its payload and subtopic. */
@@ -31,6 +33,12 @@ export function openRetainedRecords(topicsMax: number): RetainedRecords {
   function later(message: RetainedMessage): RetainedMessage | undefined {
     const kept = get(message)
     return kept?.log === message.log && kept.partition === message.partition && kept.offset > message.offset ? kept : undefined
+  }
+
+  function channelBytes(channel: string): number {
+    let sum = 0
+    for (const message of channels.get(channel)?.values() ?? []) sum += bytesOf(message, message.payload.length)
+    return sum
   }
 
   function remove(topic: RetainedTopic): void {
@@ -67,6 +75,10 @@ export function openRetainedRecords(topicsMax: number): RetainedRecords {
         throw new HttpError('too_many_requests', detail)
       }
       const more = bytesOf(topic, payloadBytes) - (known === undefined ? 0 : bytesOf(known, known.payload.length))
+      if (more > 0 && channelBytes(topic.channel) + more > channelBytesMax) {
+        const detail = `the retained messages of a channel have at most ${channelBytesMax} bytes: ${clearing}`
+        throw new HttpError('too_many_requests', detail)
+      }
       if (more > 0 && bytes + more > allBytesMax) {
         throw new HttpError('too_many_requests', `the retained messages have ${allBytesMax} bytes, the most that is kept: ${clearing}`)
       }

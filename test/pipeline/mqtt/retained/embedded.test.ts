@@ -1,5 +1,6 @@
 // The retained messages in a file, and the bound of all in memory.
 
+import { randomUUID } from 'node:crypto'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, test } from 'vitest'
 import { LogUnavailableError } from '../../../../pipeline/log.ts'
@@ -47,6 +48,17 @@ test('what the file refuses is unavailable, what comes after it is saved, and wh
   const again = openEmbeddedRetained(path, 2)
   expect(again.get(kept)).toEqual(kept)
   await again.close()
+})
+
+test('the messages of a channel have 4 MiB at most, and those of others do not count', () => {
+  const records = openRetainedRecords(1_000)
+  const payload = new Uint8Array(60 * 1024)
+  const channel = randomUUID()
+  for (let at = 0; at < 68; at++) records.set(retainedMessage(1, { channel, subtopic: `t${at}`, payload }))
+  const sentence = /^the retained messages of a channel have at most 4194304 bytes: clear one with an empty message/
+  expect(() => records.check({ channel, subtopic: 'one more' }, payload.length)).toThrow(sentence)
+  records.check({ channel, subtopic: 't0' }, payload.length)
+  records.check({ channel: randomUUID(), subtopic: '' }, payload.length)
 })
 
 test('all messages together have 64 MiB at most', () => {
