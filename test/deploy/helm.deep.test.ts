@@ -153,7 +153,8 @@ describeUnlessMissing('the Helm chart', tools, () => {
     const ingest = podsOf(rendered, secrets).all.find(({ component }) => component === 'ingest')!
     expect(ingest.environment).toMatchObject({ SVC_MQTT_ENABLED: 'true', SVC_MQTT_PORT: '1883' })
     const [policy] = rendered.of('NetworkPolicy').filter(({ metadata }) => metadata.name === 'sluice-ingest')
-    expect(policy!.spec['ingress']).toMatchObject([{ ports: [{ port: 'http' }, { port: 'mqtt' }] }])
+    const [clients] = policy!.spec['ingress'] as object[]
+    expect(clients).toMatchObject({ ports: [{ port: 'http' }, { port: 'mqtt' }] })
     const without = (await render(minimum)).of('Service').map(({ metadata }) => metadata.name)
     expect(without).not.toContain('sluice-mqtt')
   })
