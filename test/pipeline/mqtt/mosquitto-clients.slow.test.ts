@@ -1,0 +1,102 @@
+// The clients that people try first, mosquitto_pub and mosquitto_sub: both versions, each QoS both ways, sessions, retained messages, refusals.
+
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { promisify } from 'node:util'
+import { expect, onTestFinished, test } from 'vitest'
+import { openEmbeddedSessions } from '../../../pipeline/mqtt/sessions/embedded.ts'
+import { describeUnlessMissing } from '../../servers/describe-with.ts'
+import { missingService } from '../../servers/install/apt.ts'
+import { temporaryFolder } from '../../temporary-folder.ts'
+import { channel, key, thing } from '../ingest/site.ts'
+import { silent } from '../kafka/stored-messages.ts'
+import { openFakeTopic } from '../live/fake-topic.ts'
+import { type MqttSite, openSite } from './site.ts'
+
+const missing = missingService('mosquitto', ['mosquitto-clients'], ['/usr/bin/mosquitto_pub', '/usr/bin/mosquitto_sub'])
+const base = `channels/${channel}/messages`
+const run = promisify(execFile)
+
+describeUnlessMissing('with the clients of Mosquitto', missing, () => {
+  /** Whose subscribers hear what is published, and whose sessions outlive connections. */
+  async function open(): Promise<MqttSite> {
+    const topic = openFakeTopic(2)
+    const sessions = openEmbeddedSessions({ path: `${temporaryFolder()}/sessions.sqlite`, logger: silent })
+    onTestFinished(() => sessions.close())
+    return openSite({
+      topic,
+      sessions,
+      append(messages, log) {
+        for (const { channel: to, subtopic, publisher, payload } of messages) {
+          topic.appendPayload(0, to, Buffer.from(payload).toString(), { subtopic, publisher })
+        }
+        return log.append(messages)
+      },
+    })
+  }
+
+  const login = ({ port }: MqttSite, version: string): string[] => ['-h', '127.0.0.1', '-p', `${port}`, '-V', version, '-u', thing, '-P', key]
+
+  async function publish(site: MqttSite, version: string, ...own: string[]): Promise<void> {
+    await run('mosquitto_pub', [...login(site, version), ...own], { timeout: 60_000 })
+  }
+
+  /** Resolves, when it has subscribed, with what it hears until its end. */
+  async function subscribe(site: MqttSite, version: string, count: number, ...own: string[]): Promise<{ heard: Promise<string[]> }> {
+    const client = spawn('stdbuf', ['-oL', 'mosquitto_sub', ...login(site, version), '-d', '-C', `${count}`, '-F', '%q %r %t %p', ...own])
+    onTestFinished(() => void client.kill())
+    let text = ''
+    const subscribed = Promise.withResolvers<void>()
+    client.stdout.on('data', chunk => {
+      text += String(chunk)
+      if (text.includes('Subscribed (mid')) subscribed.resolve()
+    })
+    const heard = once(client, 'close').then(() => text.split('\n').filter(line => /^[012] [01] channels\//.test(line)))
+    await Promise.race([subscribed.promise, heard])
+    return { heard }
+  }
+
+  const line = (qos: number, subtopic: string, value: number, retain = 0): string => `${qos} ${retain} ${base}/${subtopic} [{"n":"a","v":${value}}]`
+  const pack = (value: number): string[] => ['-m', `[{"n":"a","v":${value}}]`]
+
+  test.each(['mqttv311', 'mqttv5'])('%s: messages of each QoS are stored, and heard with each', async version => {
+    const site = await open()
+    const listening = await Promise.all(['0', '1', '2'].map(qos => subscribe(site, version, 3, '-q', qos, '-t', `${base}/+/b`)))
+    for (const qos of [0, 1, 2]) await publish(site, version, '-q', `${qos}`, '-t', `${base}/a/b`, ...pack(qos))
+    for (const [qos, { heard }] of listening.entries()) expect(await heard).toEqual([0, 1, 2].map(value => line(qos, 'a/b', value)))
+    expect(site.log.messages.map(({ subtopic }) => subtopic)).toEqual(['a.b', 'a.b', 'a.b'])
+  })
+
+  test.each([
+    ['mqttv311', []],
+    ['mqttv5', ['-x', '600']],
+  ])('%s: a session gets what came while it was away', async (version, expiry) => {
+    const site = await open()
+    const session = ['-i', 'away', '-c', ...expiry, '-q', '2', '-t', `${base}/#`]
+    const first = await subscribe(site, version, 1, ...session)
+    await publish(site, version, '-q', '1', '-t', `${base}/a`, ...pack(1))
+    expect(await first.heard).toEqual([line(2, 'a', 1)])
+    await publish(site, version, '-q', '1', '-t', `${base}/a`, ...pack(2))
+    const later = await subscribe(site, version, 2, ...session)
+    await publish(site, version, '-q', '1', '-t', `${base}/a`, ...pack(3))
+    expect(await later.heard).toEqual([line(2, 'a', 2), line(2, 'a', 3)])
+  })
+
+  test.each(['mqttv311', 'mqttv5'])('%s: a retained message is heard by who subscribes later, until it is cleared', async version => {
+    const site = await open()
+    const state = `${base}/state`
+    await publish(site, version, '-q', '1', '-r', '-t', state, ...pack(1))
+    expect(await (await subscribe(site, version, 1, '-q', '1', '-t', state)).heard).toEqual([line(1, 'state', 1, 1)])
+    await publish(site, version, '-q', '1', '-r', '-n', '-t', state)
+    const later = await subscribe(site, version, 1, '-q', '1', '-t', state)
+    await publish(site, version, '-q', '1', '-t', state, ...pack(2))
+    expect(await later.heard).toEqual([line(1, 'state', 2)])
+  })
+
+  test('mqttv5: a refusal ends the command, with its reason', async () => {
+    const site = await open()
+    const refused = publish(site, 'mqttv5', '-q', '1', '-t', 'elsewhere', ...pack(1))
+    await expect(refused).rejects.toMatchObject({ stderr: expect.stringMatching(/topic name invalid/i) })
+    expect(site.log.messages).toEqual([])
+  })
+})
