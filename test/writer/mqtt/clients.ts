@@ -19,7 +19,8 @@ export interface Device {
 
 interface Link {
   send(packet: Packet): void
-  /** As if the device had lost its power: nothing more is sent, and what has arrived is not looked at. */
+  /** Reads nothing more. */
+  pause(): void
   cut(): void
   readonly isSessionPresent: boolean
   readonly ended: Promise<void>
@@ -57,7 +58,8 @@ async function openLink(device: Device, isClean: boolean, onPacket: (packet: Pac
     socket.destroy()
     return undefined
   }
-  return { send, cut: () => void socket.destroy(), isSessionPresent: answer.sessionPresent, ended }
+  const [pause, cut] = [() => void socket.pause(), () => void socket.destroy()]
+  return { send, pause, cut, isSessionPresent: answer.sessionPresent, ended }
 }
 
 export interface Publisher {
@@ -151,6 +153,8 @@ export function startPublisher(
 export interface Deliveries {
   fresh: number
   repeats: number
+  /** By which connections, and when. */
+  readonly by: string[]
 }
 
 export interface Subscriber {
@@ -159,12 +163,14 @@ export interface Subscriber {
   readonly heard: ReadonlyMap<number, Deliveries>
   /** Resolves with the first SUBACK. */
   readonly listening: Promise<void>
-  cut(): void
+  /** Its device hangs and then ends the connection, so that what is sent meanwhile never arrives. */
+  cut(): Promise<void>
   stop(): Promise<void>
 }
 
 /** A pause before some acknowledgements, in which messages wait for one. */
 const pauseMsMax = 200
+const hangMs = 100
 
 /** @param onFault called for a lost session */
 export function startSubscriber(device: Device, filters: readonly string[], onFault: (text: string) => void): Subscriber {
@@ -172,21 +178,24 @@ export function startSubscriber(device: Device, filters: readonly string[], onFa
   const listening = Promise.withResolvers<void>()
   let isListening = false
   let isStopped = false
+  let connections = 0
   let link: Link | undefined
 
   function hear(payload: string, dup: boolean): void {
     const number = numberIn(payload)
     if (number === undefined) return onFault(`${device.clientId} heard ${payload}`)
     let deliveries = heard.get(number)
-    if (deliveries === undefined) heard.set(number, (deliveries = { fresh: 0, repeats: 0 }))
+    if (deliveries === undefined) heard.set(number, (deliveries = { fresh: 0, repeats: 0, by: [] }))
     if (dup) deliveries.repeats++
     else deliveries.fresh++
+    deliveries.by.push(`connection ${connections}${dup ? ' with DUP' : ''} at ${new Date().toISOString()}`)
   }
 
   const goesOn = (): boolean => !isStopped
 
   async function connectAgain(): Promise<void> {
     while (goesOn()) {
+      connections++
       const waiting: number[] = []
       const opened = await openLink(device, false, packet => {
         if (packet.cmd === 'publish') {
@@ -226,7 +235,12 @@ export function startSubscriber(device: Device, filters: readonly string[], onFa
     name: device.clientId,
     heard,
     listening: listening.promise,
-    cut: () => link?.cut(),
+    async cut() {
+      const cut = link
+      cut?.pause()
+      await wait(hangMs)
+      cut?.cut()
+    },
     async stop() {
       isStopped = true
       link?.cut()

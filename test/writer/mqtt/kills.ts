@@ -100,7 +100,9 @@ export async function mqttKillRun(plan: MqttKillPlan): Promise<MqttKillReport> {
         // A moment at which nothing is in flight shows nothing.
         while ((inFlight = sending.reduce((sum, publisher) => sum + publisher.inFlight(), 0)) === 0) await wait(1)
         await strike(kind, site, heard, random)
-        onProgress?.(`${strikes}  ${((performance.now() - startedMs) / 1000).toFixed(1)} s  ${kind}, ${inFlight} in flight`)
+        onProgress?.(
+          `${new Date().toISOString()} ${strikes}  ${((performance.now() - startedMs) / 1000).toFixed(1)} s  ${kind}, ${inFlight} in flight`,
+        )
       }
     }
     await Promise.all(sending.map(publisher => publisher.stop()))
@@ -205,10 +207,12 @@ async function check(site: MqttSite, sending: readonly Publisher[], heard: reado
   for (const subscriber of heard) {
     await untilHeard(subscriber, inLog)
     for (const [number, copies] of inLog) {
-      const { fresh, repeats } = subscriber.heard.get(number) ?? { fresh: 0, repeats: 0 }
+      const { fresh, repeats, by } = subscriber.heard.get(number) ?? { fresh: 0, repeats: 0, by: [] }
       if (fresh + repeats === 0) onFault(`${subscriber.name} never got message ${number}`)
       if (fresh > copies)
-        onFault(`${subscriber.name} got message ${number} ${fresh} times without DUP, and it is ${copies} times in the log`)
+        onFault(
+          `${subscriber.name} got message ${number} ${fresh} times without DUP, and it is ${copies} times in the log: ${by.join(', ')}`,
+        )
     }
   }
   const repeats = heard.flatMap(subscriber => [...subscriber.heard.values()]).reduce((sum, one) => sum + one.repeats, 0)
