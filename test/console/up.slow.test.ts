@@ -69,6 +69,7 @@ describe('the overview', () => {
       lag: { messages: 0, seconds: 0 },
       dependencies: ['log', 'store', 'dead_letters'].map(name => ({ name, is_away: false })),
       writer: 'running',
+      mqtt_connections: 0,
       newest: expect.any(Array) as unknown,
     })
     for (const { ledger } of overviewsOf(stream)) {

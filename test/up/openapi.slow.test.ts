@@ -23,7 +23,7 @@ test('every endpoint is described in /openapi.json, with names and examples, and
   await expectOneVersion(platform.url, document.info.version)
   expect(await documentFaults(document)).toEqual([])
   const order =
-    'users tokens things channels connections provisioning bootstrap messages reading sharing groups policies certificates keys audit administration console operation'
+    'users tokens things channels connections provisioning bootstrap messages brokers reading sharing groups policies certificates keys audit administration console operation'
   expect(document.tags?.map(({ name }) => name)).toEqual(order.split(' '))
   const names = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.keys(methods).map(method => `${method.toUpperCase()} ${path}`),

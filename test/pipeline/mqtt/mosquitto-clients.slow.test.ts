@@ -35,10 +35,22 @@ describeUnlessMissing('with the clients of Mosquitto', missing, () => {
     })
   }
 
-  const login = ({ port }: MqttSite, version: string): string[] => ['-h', '127.0.0.1', '-p', `${port}`, '-V', version, '-u', thing, '-P', key]
+  const login = ({ port }: MqttSite, version: string): string[] => [
+    '-h',
+    '127.0.0.1',
+    '-p',
+    `${port}`,
+    '-V',
+    version,
+    '-u',
+    thing,
+    '-P',
+    key,
+  ]
 
-  async function publish(site: MqttSite, version: string, ...own: string[]): Promise<void> {
-    await run('mosquitto_pub', [...login(site, version), ...own], { timeout: 60_000 })
+  /** @returns its warnings */
+  async function publish(site: MqttSite, version: string, ...own: string[]): Promise<string> {
+    return (await run('mosquitto_pub', [...login(site, version), ...own], { timeout: 60_000 })).stderr
   }
 
   /** Resolves, when it has subscribed, with what it hears until its end. */
@@ -56,7 +68,8 @@ describeUnlessMissing('with the clients of Mosquitto', missing, () => {
     return { heard }
   }
 
-  const line = (qos: number, subtopic: string, value: number, retain = 0): string => `${qos} ${retain} ${base}/${subtopic} [{"n":"a","v":${value}}]`
+  const line = (qos: number, subtopic: string, value: number, retain = 0): string =>
+    `${qos} ${retain} ${base}/${subtopic} [{"n":"a","v":${value}}]`
   const pack = (value: number): string[] => ['-m', `[{"n":"a","v":${value}}]`]
 
   test.each(['mqttv311', 'mqttv5'])('%s: messages of each QoS are stored, and heard with each', async version => {
@@ -93,10 +106,9 @@ describeUnlessMissing('with the clients of Mosquitto', missing, () => {
     expect(await later.heard).toEqual([line(1, 'state', 2)])
   })
 
-  test('mqttv5: a refusal ends the command, with its reason', async () => {
+  test('mqttv5: a refusal is shown with its reason', async () => {
     const site = await open()
-    const refused = publish(site, 'mqttv5', '-q', '1', '-t', 'elsewhere', ...pack(1))
-    await expect(refused).rejects.toMatchObject({ stderr: expect.stringMatching(/topic name invalid/i) })
+    expect(await publish(site, 'mqttv5', '-q', '1', '-t', 'elsewhere', ...pack(1))).toMatch(/topic name invalid/i)
     expect(site.log.messages).toEqual([])
   })
 })
