@@ -9,7 +9,7 @@ import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from '../../../config/logger.ts'
 import { type AccessControl, type AccessRequest, AccessUnavailableError, noChannel } from '../../../control-plane/client.ts'
 import { HttpError } from '../../../http/errors.ts'
-import { clientAddressOf, oneForm, openTrustedProxies } from '../../../http/requests/client-address.ts'
+import { addressOfPeer, clientAddressOf, oneForm, openTrustedProxies } from '../../../http/requests/client-address.ts'
 import type { HttpServer } from '../../../http/server.ts'
 import { FilterError, parseFilter } from '../../mqtt/subscribe/filter.ts'
 import { parseTopic, topicFault } from '../../mqtt/topic.ts'
@@ -45,10 +45,16 @@ export function brokerRoutes({ access, brokers, logger }: BrokerParts): (app: Ht
 
   function isBroker(request: FastifyRequest): boolean {
     const address = clientAddressOf(request)
-    const isOne = isListed(address)
+    const { 'x-forwarded-for': list, forwarded } = request.headers
+    // Of a proxy that does not say whose request it is, which may be anyone's.
+    const isPassedOn = (list !== undefined || forwarded !== undefined) && address === addressOfPeer(request.raw)
+    const isOne = isListed(address) && !isPassedOn
     if (!isOne && !hasWarned) {
       hasWarned = true
-      logger.warn({ address }, `${address} asks as an MQTT broker, but is not in mqtt.brokers (SVC_MQTT_BROKERS): it is refused`)
+      const why = isPassedOn
+        ? 'but passes on a request of someone else: see http.trusted_proxies (SVC_HTTP_TRUSTED_PROXIES)'
+        : 'but is not in mqtt.brokers (SVC_MQTT_BROKERS)'
+      logger.warn({ address }, `${address} asks as an MQTT broker, ${why}: it is refused`)
     }
     return isOne
   }

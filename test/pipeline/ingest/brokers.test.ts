@@ -8,9 +8,9 @@ import { createServer } from '../../../http/server.ts'
 import { brokerRoutes } from '../../../pipeline/ingest/brokers/routes.ts'
 import { channel, key, limitedKey, looseKey, looseThing, openKeys, thing } from './site.ts'
 
-async function openSite(brokers: readonly string[] = ['127.0.0.1']) {
+async function openSite(brokers: readonly string[] = ['127.0.0.1'], trustedProxies: readonly string[] = []) {
   const keys = openKeys()
-  const app = createServer({ logger: createLogger({ level: 'silent', pretty: false }) })
+  const app = createServer({ logger: createLogger({ level: 'silent', pretty: false }), trustedProxies: [...trustedProxies] })
   const said: string[] = []
   const note = (_fields: object, sentence: string): void => void said.push(sentence)
   await app.register(brokerRoutes({ access: keys, brokers, logger: { debug: () => undefined, warn: note, error: note } as never }))
@@ -18,8 +18,13 @@ async function openSite(brokers: readonly string[] = ['127.0.0.1']) {
   onTestFinished(() => app.close())
   const url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}/brokers`
 
-  async function post(path: string, body: string | URLSearchParams, type = 'application/json'): Promise<[number, unknown]> {
-    const headers = typeof body === 'string' ? { 'content-type': type } : {}
+  async function post(
+    path: string,
+    body: string | URLSearchParams,
+    type = 'application/json',
+    more: Readonly<Record<string, string>> = {},
+  ): Promise<[number, unknown]> {
+    const headers = { ...more, ...(typeof body === 'string' ? { 'content-type': type } : {}) }
     const answer = await fetch(`${url}/${path}`, { method: 'POST', body, headers })
     const { result, ok, code } = (await answer.json()) as { result?: string; ok?: boolean; code?: string }
     return [answer.status, result ?? ok ?? code]
@@ -108,6 +113,26 @@ test.each([[[]], [['192.0.2.0/24']]])('with the brokers %j any other is refused,
   expect(said).toEqual([expect.stringMatching(/^127\.0\.0\.1 asks as an MQTT broker, but is not in mqtt\.brokers/)])
   expect(keys.requests).toEqual([])
 })
+
+const outside = '203.0.113.7'
+test.each<[proxies: string[], headers: Readonly<Record<string, string>>, isAnswered: boolean]>([
+  [[], { 'x-forwarded-for': outside }, false],
+  [[], { forwarded: `for=${outside}` }, false],
+  [['127.0.0.1'], { 'x-forwarded-for': outside }, false],
+  [['127.0.0.1'], { forwarded: 'for=unknown' }, false],
+  // What the client wrote contradicts what the proxy did.
+  [['127.0.0.1'], { 'x-forwarded-for': outside, forwarded: 'for=unknown' }, false],
+  [['127.0.0.1'], { 'x-forwarded-for': '10.0.0.7' }, true],
+  [['127.0.0.1'], {}, true],
+])(
+  'a listed network has the proxy too: with the trusted proxies %j and the headers %j it is answered: %s',
+  async (proxies, headers, isAnswered) => {
+    const { said, post } = await openSite(['127.0.0.0/8', '10.0.0.0/8'], proxies)
+    const use = JSON.stringify({ username: thing, topic: messages, action: 'publish' })
+    expect(await post('emqx/authorize', use, 'application/json', headers)).toEqual(isAnswered ? allow : deny)
+    expect(said).toHaveLength(isAnswered ? 0 : 1)
+  },
+)
 
 test('an unknown key is counted for the address of the device, where the broker says it', async () => {
   const { keys, emqx } = await openSite()
