@@ -78,6 +78,8 @@ interface Delivery {
 /** In the first byte of a PUBLISH (MQTT 5 §3.3.1). */
 const dupFlag = 0x08
 const retainFlag = 0x01
+/** Retained messages that one client may take of a turn of the event loop: none of them may match, or fit. */
+const retainedAtOnce = 100
 
 export function openDelivering({ session, link, parts, end, persistence }: DeliveringParts): Delivering {
   const { outgoingOf, deliveries, options, say, logger } = parts
@@ -96,21 +98,34 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
   let waiting: PromiseWithResolvers<void> | undefined
   /** What is retained and not sent yet, by filter: a message a step. */
   const retained = new Map<string, Iterator<void>>()
+  let isNextTurnDue = false
 
   function hasSpace(qos: Qos): boolean {
     return link.hasSpace() && savedFirst.hasSpace && (qos === 0 || inFlight.size < inFlightMax)
   }
 
   function wake(): void {
+    if (isNextTurnDue) return
+    let left = retainedAtOnce
     for (const [filter, steps] of retained) {
-      do if (!hasSpace(1)) return
-      while (steps.next().done !== true)
+      do {
+        if (!hasSpace(1)) return
+        if (left-- === 0) return wakeNextTurn()
+      } while (steps.next().done !== true)
       retained.delete(filter)
     }
     waiting?.resolve()
     waiting = undefined
   }
   link.onSpace(wake)
+
+  function wakeNextTurn(): void {
+    isNextTurnDue = true
+    setImmediate(() => {
+      isNextTurnDue = false
+      wake()
+    })
+  }
 
   function deliveryOf(
     publisher: string,
@@ -173,12 +188,12 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
   function* sendRetained(messages: Iterable<RetainedMessage>, { following }: Heard, subscription: Subscription): Generator<void> {
     const { log, offsets } = following.streamOffset()
     for (const message of messages) {
+      yield
       if (message.log === log && message.offset >= (offsets[message.partition] ?? 0)) continue
       const outgoing = makeOutgoing(message)
       const delivery = deliveryOf(message.publisher, outgoing, [subscription])
       if (delivery === undefined) continue
       transmit(outgoing, { ...delivery, qos: delivery.qos < message.qos ? delivery.qos : message.qos }, retainFlag, undefined)
-      yield
     }
   }
 

@@ -258,6 +258,28 @@ test('a client that does not read gets no more than fits, and the rest when it r
   for (const subtopic of subtopics) expect(((await client.next()) as IPublishPacket).topic).toBe(`${base}/${subtopic}`)
 })
 
+test('looking through what is retained, of which nothing matches, leaves turns to others', async () => {
+  const inner = openEmbeddedRetained(`${temporaryFolder()}/retained.sqlite`, 3)
+  let all = 0
+  let ofTurn = 0
+  let most = 0
+  function* messagesOf(): Generator<RetainedMessage> {
+    for (let at = 0; at < 1_000; at++) {
+      if (ofTurn++ === 0) setImmediate(() => void (ofTurn = 0))
+      most = Math.max(most, ofTurn)
+      all++
+      yield message({ subtopic: 'other' })
+    }
+  }
+  const site = await open({ retained: { ...inner, messagesOf } })
+  const client = await site.connect()
+  await subscribe(client, ['a', 'b'])
+  site.topic.appendPayload(0, channel, 'live', { subtopic: 'b' })
+  expect(await client.next()).toMatchObject({ topic: `${base}/b`, retain: false })
+  expect(all).toBe(2_000)
+  expect(most).toBeLessThanOrEqual(100)
+})
+
 test('an unsubscribed filter gets no more', async () => {
   const site = await open()
   for (const subtopic of ['a', 'b']) await site.retained.keep(message({ subtopic }))
