@@ -118,7 +118,7 @@ function messageIn(topic: RetainedTopic, record: Uint8Array): RetainedMessage | 
     const head = JSON.parse(new TextDecoder().decode(record.subarray(0, end))) as Omit<RetainedMessage, 'payload' | keyof RetainedTopic>
     const { publisher, contentType, qos, log, partition, offset } = head
     const areTexts = [publisher, contentType, log].every(text => typeof text === 'string')
-    if (!areTexts || ![qos, partition, offset].every(Number.isSafeInteger)) return undefined
+    if (!areTexts || ![0, 1, 2].includes(qos) || ![partition, offset].every(Number.isSafeInteger)) return undefined
     return { ...topic, publisher, contentType, qos, log, partition, offset, payload: Uint8Array.from(record.subarray(end + 1)) }
   } catch {
     return undefined

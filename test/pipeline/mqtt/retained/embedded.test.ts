@@ -34,7 +34,8 @@ test('what the file refuses is unavailable, what comes after it is saved, and wh
   await openEmbeddedRetained(path, 2).close()
   const file = new DatabaseSync(path)
   file.exec(`CREATE TRIGGER full BEFORE INSERT ON retained WHEN NEW.name LIKE '% refused' BEGIN SELECT RAISE(FAIL, 'disk full'); END`)
-  for (const [at, record] of ['', 'x', '{\n', 'null\n', '{"offset":"1"}\n'].entries())
+  const otherQos = '{"publisher":"thing","contentType":"","qos":-1,"log":"log","partition":0,"offset":0}\n'
+  for (const [at, record] of ['', 'x', '{\n', 'null\n', '{"offset":"1"}\n', otherQos].entries())
     file.prepare('INSERT INTO retained (name, record) VALUES (?, ?)').run(`channel ${at}`, Buffer.from(record))
   file.close()
   const store = openEmbeddedRetained(path, 2)
