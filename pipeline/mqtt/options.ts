@@ -5,6 +5,11 @@ import { noteFault, type OptionFault } from '../../config/options/options.ts'
 import { openTrustedProxies } from '../../http/requests/client-address.ts'
 import { mediaTypes } from '../ingest/content-type.ts'
 
+const mebibyte = 1024 * 1024
+
+const count = ([minimum, maximum]: readonly [number, number], byDefault: number, description: string) =>
+  Type.Integer({ default: byDefault, minimum, maximum, description })
+
 /** @param enabled by default in this role */
 export const mqttOptions = (enabled: boolean) =>
   Type.Object({
@@ -28,67 +33,32 @@ export const mqttOptions = (enabled: boolean) =>
         description: 'Content type of messages that carry none, as all of MQTT 3.1.1. By default SenML or JSON by the root of the payload.',
       }),
     ),
-    connectionsMax: Type.Integer({
-      default: 10_000,
-      minimum: 1,
-      maximum: 1_000_000,
-      description: 'Connections at once; further ones are closed.',
-    }),
-    thingConnectionsMax: Type.Integer({
-      default: 100,
-      minimum: 1,
-      maximum: 1_000_000,
-      description: 'Of these with the key of one thing; further ones are refused.',
-    }),
-    ownerConnectionsMax: Type.Integer({
-      default: 1_000,
-      minimum: 1,
-      maximum: 1_000_000,
-      description: 'Of these with keys of all things of one user who registered themselves; further ones are refused.',
-    }),
-    connectTimeoutMs: Type.Integer({
-      default: 10_000,
-      minimum: 100,
-      maximum: 600_000,
-      description: 'Milliseconds within which a client must have sent its CONNECT and be accepted.',
-    }),
-    subscriptionsMax: Type.Integer({
-      default: 100,
-      minimum: 0,
-      maximum: 10_000,
-      description: 'Subscriptions of one connection; further ones are refused. 0 turns subscribing off.',
-    }),
-    sessionExpirySecondsMax: Type.Integer({
-      default: 604_800,
-      minimum: 0,
-      maximum: 31_536_000,
-      description: 'Seconds that a session outlives its connection at most; what clients of MQTT 3.1.1 get. 0 turns such sessions off.',
-    }),
-    thingSessionsMax: Type.Integer({
-      default: 100,
-      minimum: 1,
-      maximum: 10_000,
-      description: 'Sessions of one thing that outlive their connections; further ones are refused.',
-    }),
-    retainedMax: Type.Integer({
-      default: 1_000,
-      minimum: 1,
-      maximum: 10_000,
-      description: 'Topics of one channel that may have a retained message; messages of further ones are refused.',
-    }),
-    inFlightMax: Type.Integer({
-      default: 64,
-      minimum: 1,
-      maximum: 65_535,
-      description:
-        'Messages of one connection that may wait for the log at once, the Receive Maximum; and those that may wait for the acknowledgement of the client.',
-    }),
-    inFlightBytesMax: Type.Integer({
-      default: 16 * 1024 * 1024,
-      minimum: 1024 * 1024,
-      maximum: 1024 * 1024 * 1024,
-      description: 'Bytes of the messages of all connections that may wait for the log at once; with more, clients wait.',
-    }),
+    connectionsMax: count([1, 1_000_000], 10_000, 'Connections at once; further ones are closed.'),
+    thingConnectionsMax: count([1, 1_000_000], 100, 'Of these with the key of one thing; further ones are refused.'),
+    ownerConnectionsMax: count(
+      [1, 1_000_000],
+      1_000,
+      'Of these with keys of all things of one user who registered themselves; further ones are refused.',
+    ),
+    connectTimeoutMs: count([100, 600_000], 10_000, 'Milliseconds within which a client must have sent its CONNECT and be accepted.'),
+    subscriptionsMax: count([0, 10_000], 100, 'Subscriptions of one connection; further ones are refused. 0 turns subscribing off.'),
+    sessionExpirySecondsMax: count(
+      [0, 31_536_000],
+      604_800,
+      'Seconds that a session outlives its connection at most; what clients of MQTT 3.1.1 get. 0 turns such sessions off.',
+    ),
+    thingSessionsMax: count([1, 10_000], 100, 'Sessions of one thing that outlive their connections; further ones are refused.'),
+    retainedMax: count([1, 10_000], 1_000, 'Topics of one channel that may have a retained message; messages of further ones are refused.'),
+    inFlightMax: count(
+      [1, 65_535],
+      64,
+      'Messages of one connection that may wait for the log at once, the Receive Maximum; and those that may wait for the acknowledgement of the client.',
+    ),
+    inFlightBytesMax: count(
+      [mebibyte, 1024 * mebibyte],
+      16 * mebibyte,
+      'Bytes of the messages of all connections that may wait for the log at once; with more, clients wait.',
+    ),
     brokers: Type.Array(Type.String({ minLength: 1, allowed: 'an address or a network such as 10.0.0.7 or 10.0.0.0/8' }), {
       default: [],
       examples: [['10.0.0.7']],
@@ -100,12 +70,7 @@ export const mqttOptions = (enabled: boolean) =>
 export type MqttOptions = Static<ReturnType<typeof mqttOptions>>
 
 /** Faults that the schema cannot express. */
-export function mqttFaults({
-  certFile,
-  keyFile,
-  clientCertificates,
-  brokers,
-}: Pick<MqttOptions, 'certFile' | 'keyFile' | 'clientCertificates' | 'brokers'>): OptionFault[] {
+export function mqttFaults({ certFile, keyFile, clientCertificates, brokers }: MqttOptions): OptionFault[] {
   const faults: OptionFault[] = []
   if ((certFile === undefined) !== (keyFile === undefined)) {
     faults.push({ place: 'mqtt.cert_file', problem: 'mqtt.cert_file and mqtt.key_file belong together: set both or neither' })
