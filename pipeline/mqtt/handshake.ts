@@ -4,10 +4,10 @@ import { randomUUID } from 'node:crypto'
 import type { IConnackPacket, IConnectPacket } from 'mqtt-packet'
 import { type Access, type AccessControl, AccessUnavailableError, type Credential, noChannel } from '../../control-plane/client.ts'
 import type { ErrorCode } from '../../http/errors.ts'
+import { topicFault } from '../ingest/mqtt-topic.ts'
 import type { Peer } from './link.ts'
 import type { Version } from './packets.ts'
 import { PacketError, reasons, returnCodes } from './reasons.ts'
-import { topicFault } from './topic.ts'
 
 /** An accepted connection. */
 export interface Session {

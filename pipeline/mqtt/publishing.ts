@@ -9,6 +9,7 @@ import { limitedError } from '../../control-plane/client.ts'
 import { errors, HttpError } from '../../http/errors.ts'
 import { mediaTypeOf, mediaTypeOfPayload, mediaTypes } from '../ingest/content-type.ts'
 import { publishFailure } from '../ingest/failure.ts'
+import { parseTopic, topicFault, withoutQuery } from '../ingest/mqtt-topic.ts'
 import type { Publication, Published } from '../ingest/publisher.ts'
 import { LiveUnavailableError, logTag } from '../live/messages.ts'
 import { LogUnavailableError } from '../log.ts'
@@ -20,7 +21,6 @@ import { checkId } from './packets.ts'
 import { PacketError, reasonOf, reasons } from './reasons.ts'
 import type { Receipts } from './receipts.ts'
 import { type Qos, SessionsUnavailableError } from './sessions/store.ts'
-import { parseTopic, topicFault, withoutQuery } from './topic.ts'
 
 /** A message as it was received. */
 export interface Received {

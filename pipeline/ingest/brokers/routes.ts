@@ -12,7 +12,7 @@ import { HttpError } from '../../../http/errors.ts'
 import { addressOfPeer, clientAddressOf, oneForm, openTrustedProxies } from '../../../http/requests/client-address.ts'
 import type { HttpServer } from '../../../http/server.ts'
 import { FilterError, parseFilter } from '../../mqtt/subscribe/filter.ts'
-import { parseTopic, topicFault } from '../../mqtt/topic.ts'
+import { parseTopic, topicFault } from '../mqtt-topic.ts'
 import { SubtopicError } from '../subtopic.ts'
 import * as schemas from './schema.ts'
 

@@ -1,9 +1,9 @@
 // The topic filter of a subscription: one channel, and the levels of the subtopic (MQTT 5 §4.7).
 
 import { noChannel, parseChannel } from '../../../control-plane/client.ts'
+import { splitTopic, topicBytesMax } from '../../ingest/mqtt-topic.ts'
 import { subtopicLimits } from '../../ingest/subtopic.ts'
 import { reasons } from '../reasons.ts'
-import { splitTopic, topicBytesMax } from '../topic.ts'
 
 export interface TopicFilter {
   readonly channel: string

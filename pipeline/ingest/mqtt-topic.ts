@@ -1,8 +1,8 @@
-// The channel and the subtopic in the topic of a PUBLISH.
+// The channel and the subtopic in a topic of MQTT, for our port and for the brokers that ask.
 
 import { noChannel, parseChannel } from '../../control-plane/client.ts'
 import { HttpError } from '../../http/errors.ts'
-import { subtopicOf } from '../ingest/subtopic.ts'
+import { subtopicOf } from './subtopic.ts'
 
 /** A topic or filter as it is kept: some clients send the key after a question mark. */
 export function withoutQuery(text: string): string {
