@@ -5,11 +5,11 @@ import { AccessUnavailableError } from '../../control-plane/client.ts'
 import { LiveUnavailableError } from '../live/messages.ts'
 import { openRateLimit } from './bounds/rate-limit.ts'
 import type { MqttParts } from './dependencies.ts'
-import { authenticate, connackOf, type Refusal, refusedConnack, type Session, whyRefused } from './handshake.ts'
+import { authenticate, connackOf, refusedConnack, type Session, whyRefused } from './handshake.ts'
 import type { Link } from './link.ts'
 import { acknowledgements } from './packets.ts'
 import { openPublishing } from './publishing.ts'
-import { PacketError, reasons, returnCodes } from './reasons.ts'
+import { PacketError, type Refusal, reasons, refusalOf } from './reasons.ts'
 import { openReceipts } from './receipts.ts'
 import { openPersistence, type Persistence, SessionRefusal } from './sessions/session.ts'
 import { SessionsUnavailableError } from './sessions/store.ts'
@@ -199,8 +199,7 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
 
   const overfull = connections.join(connection)
   if (overfull !== undefined) {
-    const codes = { reasonCode: reasons.quotaExceeded, returnCode: returnCodes.serverUnavailable }
-    refuse(link, parts, { ...codes, code: 'too_many_requests', sentence: overfull }, session)
+    refuse(link, parts, refusalOf(reasons.quotaExceeded, overfull), session)
     return
   }
   const silentMs = session.keepAliveSeconds * 1000 * keepAliveFactor
@@ -255,19 +254,10 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
 
 /** Why a session cannot be had now; undefined for what is no reason. */
 function sessionRefusal(error: unknown): Refusal | undefined {
-  if (error instanceof SessionRefusal) {
-    return {
-      reasonCode: reasons.quotaExceeded,
-      returnCode: returnCodes.serverUnavailable,
-      code: 'too_many_requests',
-      sentence: error.message,
-    }
-  }
+  if (error instanceof SessionRefusal) return refusalOf(reasons.quotaExceeded, error.message)
   const isAway =
     error instanceof SessionsUnavailableError || error instanceof LiveUnavailableError || error instanceof AccessUnavailableError
-  if (!isAway) return undefined
-  const sentence = `the session cannot go on now: retry (${error.message})`
-  return { reasonCode: reasons.serverUnavailable, returnCode: returnCodes.serverUnavailable, code: 'unavailable', sentence }
+  return isAway ? refusalOf(reasons.serverUnavailable, `the session cannot go on now: retry (${error.message})`) : undefined
 }
 
 function expirySecondsMaxOf({ sessions, options }: MqttParts): number {
@@ -287,12 +277,10 @@ async function accept(link: Link, parts: MqttParts, connections: Connections): P
     refuse(link, parts, answer)
   } catch (error) {
     if (!(error instanceof PacketError)) throw error
-    const codes = { reasonCode: error.reasonCode, returnCode: returnCodes.unsupportedVersion }
-    const refusal: Refusal = { ...codes, code: 'malformed_request', sentence: error.message }
     // Only a client of another version gets an answer (MQTT 5 §3.1.2.2): others do not speak MQTT.
-    if (error.reasonCode === reasons.unsupportedVersion) refuse(link, parts, refusal)
+    if (error.reasonCode === reasons.unsupportedVersion) refuse(link, parts, refusalOf(error.reasonCode, error.message))
     else {
-      parts.metrics.refused(refusal.code)
+      parts.metrics.refused('malformed_request')
       parts.say(link, `connection refused: ${error.message}`)
       link.end()
     }

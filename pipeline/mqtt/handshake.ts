@@ -3,11 +3,10 @@
 import { randomUUID } from 'node:crypto'
 import type { IConnackPacket, IConnectPacket } from 'mqtt-packet'
 import { type Access, type AccessControl, AccessUnavailableError, type Credential, noChannel } from '../../control-plane/client.ts'
-import type { ErrorCode } from '../../http/errors.ts'
 import { topicFault } from '../ingest/mqtt-topic.ts'
 import type { Peer } from './link.ts'
 import type { Version } from './packets.ts'
-import { PacketError, reasons, returnCodes } from './reasons.ts'
+import { PacketError, type Refusal, reasons, refusalOf } from './reasons.ts'
 
 /** An accepted connection. */
 export interface Session {
@@ -39,35 +38,19 @@ export interface Session {
   endsMs: number | undefined
 }
 
-export interface Refusal {
-  /** MQTT 5. */
-  readonly reasonCode: number
-  /** MQTT 3.1.1. */
-  readonly returnCode: number
-  /** Under which it is counted. */
-  readonly code: ErrorCode
-  readonly sentence: string
-}
-
 const clientIdBytesMax = 256
 /** As in the header Authorization. */
 const keyPattern = /^[^\s,]+$/
 
-const unknownKey: Refusal = {
-  reasonCode: reasons.badUserNameOrPassword,
-  returnCode: returnCodes.badUserNameOrPassword,
-  code: 'unauthenticated',
-  sentence:
-    'unknown thing key: send as password the key returned when the thing was created, and as user name the id of the thing or nothing',
-}
+const unknownKey = refusalOf(
+  reasons.badUserNameOrPassword,
+  'unknown thing key: send as password the key returned when the thing was created, and as user name the id of the thing or nothing',
+)
 
-const unknownCertificate: Refusal = {
-  reasonCode: reasons.notAuthorized,
-  returnCode: returnCodes.notAuthorized,
-  code: 'unauthenticated',
-  sentence:
-    'this certificate is revoked, has expired, was not issued by this platform, or is of another thing than the user name: get another one with POST /certs',
-}
+const unknownCertificate = refusalOf(
+  reasons.notAuthorized,
+  'this certificate is revoked, has expired, was not issued by this platform, or is of another thing than the user name: get another one with POST /certs',
+)
 
 /**
  * The same for every wrong key or certificate, and every user name with it, so that it does not tell what exists. A password takes precedence over a
@@ -83,18 +66,14 @@ export async function authenticate(
 ): Promise<Session | Refusal> {
   const { protocolVersion: version, clientId, clean = false, keepalive = 0, username = '', password, will, properties = {} } = connect
   if (properties.authenticationMethod !== undefined) {
-    const sentence = 'enhanced authentication is not supported: send the key of a thing as password'
-    return { reasonCode: reasons.badAuthenticationMethod, returnCode: returnCodes.notAuthorized, code: 'unauthenticated', sentence }
+    return refusalOf(reasons.badAuthenticationMethod, 'enhanced authentication is not supported: send the key of a thing as password')
   }
   if ((clientId === '' && version === 4 && !clean) || Buffer.byteLength(clientId) > clientIdBytesMax) {
-    const sentence = `the client id is ${clientId === '' ? 'empty, which needs a clean session' : `longer than ${clientIdBytesMax} bytes`}: choose another one`
-    return { reasonCode: reasons.clientIdNotValid, returnCode: returnCodes.clientIdNotValid, code: 'malformed_request', sentence }
+    const fault = clientId === '' ? 'empty, which needs a clean session' : `longer than ${clientIdBytesMax} bytes`
+    return refusalOf(reasons.clientIdNotValid, `the client id is ${fault}: choose another one`)
   }
   const fault = will === undefined ? undefined : topicFault(will.topic)
-  if (fault !== undefined) {
-    const sentence = `of the will ${fault}`
-    return { reasonCode: reasons.topicNameInvalid, returnCode: returnCodes.notAuthorized, code: 'malformed_request', sentence }
-  }
+  if (fault !== undefined) return refusalOf(reasons.topicNameInvalid, `of the will ${fault}`)
   if (properties.receiveMaximum === 0 || properties.maximumPacketSize === 0) {
     throw new PacketError(reasons.protocolError, 'the Receive Maximum or the Maximum Packet Size is 0')
   }
@@ -134,26 +113,19 @@ export async function whyRefused(session: Session, access: AccessControl): Promi
     const answer = await access.authorize({ credential, channel: noChannel, action: 'publish', address })
     if (!answer.allowed && answer.reason === 'limited') {
       const sentence = `too many attempts with this ${what} from this address: retry after ${Math.ceil(answer.leftMs / 1000)} s`
-      const codes = { reasonCode: reasons.connectionRateExceeded, returnCode: returnCodes.notAuthorized }
-      return { ...codes, code: 'too_many_requests', sentence }
+      return refusalOf(reasons.connectionRateExceeded, sentence)
     }
     if (!answer.allowed && answer.reason === 'unauthenticated') return unknown
     const { publisher, owner, isBounded, endsMs } = answer as Access & { readonly reason?: 'forbidden' }
-    if (publisher === undefined || publisher === null || isOther(userName, publisher)) return unknown
+    if (publisher === undefined || publisher === null || (userName !== '' && userName !== publisher)) return unknown
     session.thing = publisher
     session.boundedOwner = isBounded === true ? owner : undefined
     session.endsMs = endsMs
     return undefined
   } catch (error) {
     if (!(error instanceof AccessUnavailableError)) throw error
-    const codes = { reasonCode: reasons.serverUnavailable, returnCode: returnCodes.serverUnavailable }
-    return { ...codes, code: 'unavailable', sentence: 'the key cannot be checked now: retry' }
+    return refusalOf(reasons.serverUnavailable, 'the key cannot be checked now: retry')
   }
-}
-
-/** Whether a client says that it is another thing than its key or certificate is of. */
-function isOther(userName: string, thing: string): boolean {
-  return userName !== '' && userName !== thing
 }
 
 /** What a client of MQTT 5 may send: topic aliases are remembered for one connection. */
@@ -170,7 +142,7 @@ export interface Accepted {
 
 export function connackOf(session: Session, { inFlightMax, packetBytesMax, canSubscribe, sessionPresent }: Accepted): IConnackPacket {
   const { version, isClientIdAssigned, clientId, askedExpirySeconds, expirySeconds } = session
-  if (version === 4) return { cmd: 'connack', sessionPresent, returnCode: returnCodes.accepted }
+  if (version === 4) return { cmd: 'connack', sessionPresent, returnCode: 0 }
   const properties = {
     ...(askedExpirySeconds === expirySeconds ? {} : { sessionExpiryInterval: expirySeconds }),
     receiveMaximum: inFlightMax,

@@ -31,15 +31,31 @@ export const reasons = {
   connectionRateExceeded: 0x9f,
 } as const
 
-/** Of the CONNACK of MQTT 3.1.1. */
-export const returnCodes = {
-  accepted: 0,
-  unsupportedVersion: 1,
-  clientIdNotValid: 2,
-  serverUnavailable: 3,
-  badUserNameOrPassword: 4,
-  notAuthorized: 5,
-} as const
+/** By reason code, the return code of the CONNACK of MQTT 3.1.1, and as what a refused CONNECT is counted. */
+const refusals = {
+  [reasons.unsupportedVersion]: [1, 'malformed_request'],
+  [reasons.clientIdNotValid]: [2, 'malformed_request'],
+  [reasons.badUserNameOrPassword]: [4, 'unauthenticated'],
+  [reasons.notAuthorized]: [5, 'unauthenticated'],
+  [reasons.serverUnavailable]: [3, 'unavailable'],
+  [reasons.badAuthenticationMethod]: [5, 'unauthenticated'],
+  [reasons.topicNameInvalid]: [5, 'malformed_request'],
+  [reasons.quotaExceeded]: [3, 'too_many_requests'],
+  [reasons.connectionRateExceeded]: [5, 'too_many_requests'],
+} as const satisfies Record<number, readonly [number, ErrorCode]>
+
+/** Why a CONNECT is refused. */
+export interface Refusal {
+  readonly reasonCode: number
+  readonly returnCode: number
+  readonly code: ErrorCode
+  readonly sentence: string
+}
+
+export function refusalOf(reasonCode: keyof typeof refusals, sentence: string): Refusal {
+  const [returnCode, code] = refusals[reasonCode]
+  return { reasonCode, returnCode, code, sentence }
+}
 
 /** The client broke the protocol: the connection ends. */
 export class PacketError extends Error {
