@@ -9,6 +9,7 @@ import type { LiveMessages } from '../live/messages.ts'
 import type { Rights } from '../live/rights.ts'
 import type { Budget } from './bounds/budget.ts'
 import type { Session } from './handshake.ts'
+import type { Link } from './link.ts'
 import type { DeliveryMetrics } from './metrics.ts'
 import type { MqttOptions } from './options.ts'
 import type { RetainedStore } from './retained/store.ts'
@@ -39,4 +40,13 @@ export interface MqttParts {
   readonly receiptUs: () => number
   /** Logs what a client did wrong, a few lines a second. */
   readonly say: (client: Pick<Session, 'address'> & Partial<Session>, sentence: string, fields?: object) => void
+}
+
+/** What the parts of one connection share. */
+export interface ConnectionParts {
+  readonly session: Session
+  readonly link: Link
+  readonly parts: MqttParts
+  /** Ends the connection. */
+  readonly end: (reasonCode: number, sentence: string) => void
 }

@@ -15,18 +15,8 @@ const headBytesMax = 5
 /** Segments that are kept as they arrived. */
 const chunksMax = 32
 
-export interface Frames {
-  push(chunk: Buffer): void
-  /**
-   * The bytes of the next packet; undefined until all of them are there.
-   *
-   * @throws PacketError if its length is malformed, above `bytesMax`, or above `packetHeadBytesMax` of a packet that carries no message
-   */
-  next(bytesMax: number): Buffer | undefined
-}
-
 /** Splits a stream of bytes into packets. */
-export function openFrames(): Frames {
+export function openFrames() {
   let chunks: Buffer[] = []
   let length = 0
 
@@ -37,13 +27,18 @@ export function openFrames(): Frames {
   }
 
   return {
-    push(chunk) {
+    push(chunk: Buffer): void {
       chunks.push(chunk)
       length += chunk.length
       // A Buffer costs more than the few bytes that a segment may have: the newest are joined, each byte as often as its number has binary digits.
       while (chunks.length > chunksMax && chunks.at(-1)!.length >= chunks.at(-2)!.length) chunks.push(Buffer.concat(chunks.splice(-2)))
     },
-    next(bytesMax) {
+    /**
+     * The bytes of the next packet; undefined until all of them are there.
+     *
+     * @throws PacketError if its length is malformed, above `bytesMax`, or above `packetHeadBytesMax` of a packet that carries no message
+     */
+    next(bytesMax: number): Buffer | undefined {
       if (length < 2) return undefined
       const head = first(headBytesMax)
       const size = sizeOf(head)

@@ -14,16 +14,15 @@ import type { Publication, Published } from '../ingest/publisher.ts'
 import { LiveUnavailableError, logTag } from '../live/messages.ts'
 import { LogUnavailableError } from '../log.ts'
 import type { RateLimit } from './bounds/rate-limit.ts'
-import type { MqttParts } from './dependencies.ts'
+import type { ConnectionParts } from './dependencies.ts'
 import { type Session, topicAliasMax } from './handshake.ts'
-import type { Link } from './link.ts'
 import { checkId } from './packets.ts'
 import { PacketError, reasonOf, reasons } from './reasons.ts'
 import type { Receipts } from './receipts.ts'
 import { type Qos, SessionsUnavailableError } from './sessions/store.ts'
 
 /** A message as it was received. */
-export interface Received {
+interface Received {
   readonly topic: string
   readonly contentType: string | undefined
   readonly payload: Buffer
@@ -42,37 +41,17 @@ export interface Received {
   stored?: { readonly publication: Publication; readonly at: Published | undefined }
 }
 
-export interface Publishing {
-  /**
-   * Takes a message. Resolves when the next packet may be read.
-   *
-   * @throws PacketError for what ends the connection
-   */
-  take(packet: IPublishPacket): Promise<void>
-  /** Takes a PUBREL (MQTT 5 §4.3.3). @returns false if no message waits for it */
-  release(messageId: number): boolean
-  /** Publishes the will once: it is lost while the log or the control plane is away. */
-  takeWill(will: NonNullable<Session['will']>): Promise<void>
-  /** Resolves when each message that was taken is acknowledged or refused. */
-  settled(): Promise<void>
-}
-
-interface PublishingParts {
-  readonly session: Session
-  readonly link: Link
-  readonly parts: MqttParts
+interface PublishingParts extends ConnectionParts {
   /** Of messages with QoS 2. */
   readonly receipts: Receipts
   /** Of refused messages. */
   readonly refusals: RateLimit
-  /** Ends the connection. */
-  readonly end: (reasonCode: number, sentence: string) => void
 }
 
 const retryMsMin = 50
 const retryMsMax = 1_000
 
-export function openPublishing({ session, link, parts, receipts, refusals, end }: PublishingParts): Publishing {
+export function openPublishing({ session, link, parts, receipts, refusals, end }: PublishingParts) {
   const { access, publisher, metrics, arrivals, receiptUs, payloadBytesMax, budget, say, logger, options, retained } = parts
   const aliases = new Map<number, string>()
   /** Messages without an answer, and those of them that wait until the log and the control plane are there. */
@@ -313,7 +292,8 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
   }
 
   return {
-    async take(packet) {
+    /** Takes a message. Resolves when the next packet may be read. @throws PacketError for what ends the connection */
+    async take(packet: IPublishPacket): Promise<void> {
       const { qos, messageId = 0, properties, payload } = packet
       if (qos > 0) checkId(messageId, `PUBLISH with QoS ${qos}`)
       const contentType: unknown = properties?.contentType
@@ -353,7 +333,8 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
           link.end()
         })
     },
-    async takeWill({ topic, payload, qos = 0, retain: isRetained = false, properties }) {
+    /** Publishes the will once: it is lost while the log or the control plane is away. */
+    async takeWill({ topic, payload, qos = 0, retain: isRetained = false, properties }: NonNullable<Session['will']>): Promise<void> {
       const contentType: unknown = properties?.contentType
       const said = typeof contentType === 'string' ? contentType : undefined
       const message = { topic, contentType: said, payload: payload as Buffer, qos, isRetained, createdUs: receiptUs() }
@@ -362,7 +343,8 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
       const refusal = await retain(received, published)
       if (refusal !== undefined) note(refusal, topic)
     },
-    release(messageId) {
+    /** Takes a PUBREL (MQTT 5 §4.3.3). @returns false if no message waits for it */
+    release(messageId: number): boolean {
       const isOpen = unreleased.delete(messageId)
       if (isOpen) toAcknowledge--
       const forgotten = receipts.release(messageId)
@@ -373,7 +355,8 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
         .catch((error: unknown) => end(reasons.serverBusy, (error as Error).message))
       return isOpen
     },
-    async settled() {
+    /** Resolves when each message that was taken is acknowledged or refused. */
+    async settled(): Promise<void> {
       await acknowledged
       await released
     },

@@ -1,17 +1,13 @@
 // The bytes of messages in flight of all connections of a process: while they are used up, nothing more is read.
 
-export interface Budget {
-  /** Resolves when the bytes are there, in the order of the calls; at once after the connection is closed. A message that is larger than all is taken alone. */
-  take(bytes: number, closed: AbortSignal): Promise<void>
-  free(bytes: number): void
-}
+export type Budget = ReturnType<typeof openBudget>
 
 interface Waiting {
   readonly bytes: number
   readonly go: () => void
 }
 
-export function openBudget(bytesMax: number): Budget {
+export function openBudget(bytesMax: number) {
   const waiting = new Set<Waiting>()
   let used = 0
 
@@ -27,7 +23,8 @@ export function openBudget(bytesMax: number): Budget {
   }
 
   return {
-    async take(bytes, closed) {
+    /** Resolves when the bytes are there, in the order of the calls; at once after the connection is closed. A message that is larger than all is taken alone. */
+    async take(bytes: number, closed: AbortSignal): Promise<void> {
       if ((waiting.size === 0 && fits(bytes)) || closed.aborted) {
         used += bytes
         return
@@ -45,7 +42,7 @@ export function openBudget(bytesMax: number): Budget {
       await promise
       closed.removeEventListener('abort', onClosed)
     },
-    free(bytes) {
+    free(bytes: number): void {
       used -= bytes
       grant()
     },

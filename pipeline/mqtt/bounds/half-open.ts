@@ -3,19 +3,10 @@
 import type { Socket } from 'node:net'
 import { networkOf } from '../../../http/requests/client-address.ts'
 
-export interface HalfOpen {
-  /** @param address of the client @returns false if its network has as many as it may; with more than all together may be, the oldest is closed */
-  add(socket: Socket, address: string): boolean
-  /** Its CONNECT has arrived, or it is closed. @param socket that was added, or the one of TLS on it */
-  remove(socket: Socket): void
-  /** Closes all. */
-  close(): void
-}
-
 /** The part of one network. Clients behind a proxy are one. */
 const networkShare = 1 / 5
 
-export function openHalfOpen(max: number): HalfOpen {
+export function openHalfOpen(max: number) {
   const open = new Map<string, { readonly socket: Socket; readonly network: string }>()
   const countByNetwork = new Map<string, number>()
   const networkMax = Math.ceil(max * networkShare)
@@ -31,7 +22,8 @@ export function openHalfOpen(max: number): HalfOpen {
   }
 
   return {
-    add(socket, address) {
+    /** @param address of the client @returns false if its network has as many as it may; with more than all together may be, the oldest is closed */
+    add(socket: Socket, address: string): boolean {
       const peer = peerOf(socket)
       const network = networkOf(address)
       const count = countByNetwork.get(network) ?? 0
@@ -47,8 +39,9 @@ export function openHalfOpen(max: number): HalfOpen {
       }
       return true
     },
-    remove: socket => removeAt(peerOf(socket)),
-    close() {
+    /** Its CONNECT has arrived. @param socket that was added, or the one of TLS on it */
+    remove: (socket: Socket): void => removeAt(peerOf(socket)),
+    close(): void {
       for (const { socket } of open.values()) socket.destroy()
     },
   }

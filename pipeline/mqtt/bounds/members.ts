@@ -5,17 +5,9 @@ import type { Session } from '../handshake.ts'
 import type { MqttOptions } from '../options.ts'
 import { reasons } from '../reasons.ts'
 
-export interface Members {
-  all(): Iterable<Connection>
-  thingConnections(thing: string): Connection[]
-  /** Ends an older one with the same thing and client id. @returns why it is refused */
-  join(connection: Connection): string | undefined
-  leave(connection: Connection): void
-}
-
 type Bounds = Pick<MqttOptions, 'thingConnectionsMax' | 'ownerConnectionsMax'>
 
-export function openMembers({ thingConnectionsMax, ownerConnectionsMax }: Bounds): Members {
+export function openMembers({ thingConnectionsMax, ownerConnectionsMax }: Bounds) {
   const byThing = new Map<string, Map<string, Connection>>()
   const countByOwner = new Map<string, number>()
 
@@ -36,11 +28,12 @@ export function openMembers({ thingConnectionsMax, ownerConnectionsMax }: Bounds
   }
 
   return {
-    *all() {
+    *all(): Iterable<Connection> {
       for (const sameThing of byThing.values()) yield* sameThing.values()
     },
-    thingConnections: thing => [...(byThing.get(thing)?.values() ?? [])],
-    join(connection) {
+    thingConnections: (thing: string): Connection[] => [...(byThing.get(thing)?.values() ?? [])],
+    /** Ends an older one with the same thing and client id. @returns why it is refused */
+    join(connection: Connection): string | undefined {
       const { session } = connection
       const { thing, clientId, boundedOwner } = session
       const older = byThing.get(thing)?.get(clientId)

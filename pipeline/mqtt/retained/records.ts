@@ -1,18 +1,7 @@
 // Retained messages in memory, and as records of a store: under a name for each topic, a line of JSON and the payload. An empty record clears the topic.
 
 import { HttpError } from '../../../http/errors.ts'
-import type { RetainedMessage, RetainedStore, RetainedTopic } from './store.ts'
-
-export interface RetainedRecords extends Pick<RetainedStore, 'check' | 'get' | 'messagesOf'> {
-  /** What is kept in place of the message, because it is later in the same log. */
-  later(message: RetainedMessage): RetainedMessage | undefined
-  /** @returns false if a later message is kept */
-  set(message: RetainedMessage): boolean
-  remove(topic: RetainedTopic): void
-  /** @returns false if it is not a record of a retained message */
-  apply(name: string, record: Uint8Array): boolean
-  removeAll(): void
-}
+import type { RetainedMessage, RetainedTopic } from './store.ts'
 
 const payloadBytesMax = 64 * 1024
 /** Of a channel, so that one does not take what all share. */
@@ -24,12 +13,13 @@ const messageBytes = 512
 const lineEnd = 10
 
 /** @param topicsMax of one channel */
-export function openRetainedRecords(topicsMax: number): RetainedRecords {
+export function openRetainedRecords(topicsMax: number) {
   const channels = new Map<string, Map<string, RetainedMessage>>()
   let bytes = 0
 
   const get = ({ channel, subtopic }: RetainedTopic): RetainedMessage | undefined => channels.get(channel)?.get(subtopic)
 
+  /** What is kept in place of the message, because it is later in the same log. */
   function later(message: RetainedMessage): RetainedMessage | undefined {
     const kept = get(message)
     return kept?.log === message.log && kept.partition === message.partition && kept.offset > message.offset ? kept : undefined
@@ -50,6 +40,7 @@ export function openRetainedRecords(topicsMax: number): RetainedRecords {
     if (messages.size === 0) channels.delete(topic.channel)
   }
 
+  /** @returns false if a later message is kept */
   function set(message: RetainedMessage): boolean {
     if (later(message) !== undefined) return false
     remove(message)
@@ -64,7 +55,7 @@ export function openRetainedRecords(topicsMax: number): RetainedRecords {
     later,
     set,
     remove,
-    check(topic, payloadBytes) {
+    check(topic: RetainedTopic, payloadBytes: number): void {
       const clearing = 'clear one with an empty message that has the retain flag'
       const known = get(topic)
       if (payloadBytes > payloadBytesMax) {
@@ -83,8 +74,9 @@ export function openRetainedRecords(topicsMax: number): RetainedRecords {
         throw new HttpError('too_many_requests', `the retained messages have ${allBytesMax} bytes, the most that is kept: ${clearing}`)
       }
     },
-    messagesOf: channel => channels.get(channel)?.values() ?? [],
-    apply(name, record) {
+    messagesOf: (channel: string): Iterable<RetainedMessage> => channels.get(channel)?.values() ?? [],
+    /** @returns false if it is not a record of a retained message */
+    apply(name: string, record: Uint8Array): boolean {
       const [channel = '', subtopic = ''] = name.split(' ')
       const message = record.length > 0 ? messageIn({ channel, subtopic }, record) : undefined
       if (message !== undefined) set(message)
@@ -92,7 +84,7 @@ export function openRetainedRecords(topicsMax: number): RetainedRecords {
       else return false
       return true
     },
-    removeAll() {
+    removeAll(): void {
       channels.clear()
       bytes = 0
     },

@@ -33,32 +33,15 @@ interface Entry extends Required<SessionRecord> {
  */
 export type Applied = 'claim' | 'overwritten' | 'unreadable' | undefined
 
-export interface SessionRecords {
-  /** Of all that is kept. */
-  readonly bytes: number
-  thingBytes(thing: string): number
-  /** @param payload empty for a tombstone */
-  apply(name: string, offset: number, payload: Uint8Array): Applied
-  /** The newest of a key, whether it has expired or not. */
-  get(key: SessionKey): Entry | undefined
-  /** What is kept; null if there is none, or it has expired. */
-  session(key: SessionKey): KeptSession | null
-  count(thing: string): number
-  /** The names of those that had expired at this time. */
-  expired(atMs: number): string[]
-  /** By name, what counts though another record is the last of its key. */
-  overwritten(): [string, SessionRecord][]
-  clear(): void
-}
-
 /** What an entry takes in addition to its record. */
 const entryBytes = 256
 
 /** @param clock milliseconds since 1970 */
-export function openSessionRecords(clock: () => number): SessionRecords {
+export function openSessionRecords(clock: () => number) {
   const things = new Map<string, Map<string, Entry>>()
   let bytes = 0
 
+  /** The newest of a key, whether it has expired or not. */
   function get({ thing, clientId }: SessionKey): Entry | undefined {
     return things.get(thing)?.get(clientId)
   }
@@ -80,11 +63,13 @@ export function openSessionRecords(clock: () => number): SessionRecords {
   }
 
   return {
-    get bytes() {
+    /** Of all that is kept. */
+    get bytes(): number {
       return bytes
     },
-    thingBytes: thing => [...(things.get(thing)?.values() ?? [])].reduce((sum, entry) => sum + entry.bytes, 0),
-    apply(name, offset, payload) {
+    thingBytes: (thing: string): number => [...(things.get(thing)?.values() ?? [])].reduce((sum, entry) => sum + entry.bytes, 0),
+    /** @param payload empty for a tombstone */
+    apply(name: string, offset: number, payload: Uint8Array): Applied {
       const key = sessionKey(name)
       if (key === undefined) return 'unreadable'
       if (payload.length === 0) {
@@ -105,13 +90,16 @@ export function openSessionRecords(clock: () => number): SessionRecords {
       return isClaim ? 'claim' : undefined
     },
     get,
-    session: key => keptIn(get(key)),
-    count: thing => [...(things.get(thing)?.values() ?? [])].filter(entry => keptIn(entry) !== null).length,
-    expired: atMs =>
+    /** What is kept; null if there is none, or it has expired. */
+    session: (key: SessionKey): KeptSession | null => keptIn(get(key)),
+    count: (thing: string): number => [...(things.get(thing)?.values() ?? [])].filter(entry => keptIn(entry) !== null).length,
+    /** The names of those that had expired at this time. */
+    expired: (atMs: number): string[] =>
       [...things].flatMap(([thing, clients]) =>
         [...clients].filter(([, { untilMs }]) => untilMs <= atMs).map(([clientId]) => recordName({ thing, clientId })),
       ),
-    overwritten: () =>
+    /** By name, what counts though another record is the last of its key. */
+    overwritten: (): [string, SessionRecord][] =>
       [...things].flatMap(([thing, clients]) =>
         [...clients]
           .filter(([, { isOverwritten }]) => isOverwritten)
@@ -120,7 +108,7 @@ export function openSessionRecords(clock: () => number): SessionRecords {
             { holder, version, untilMs, session },
           ]),
       ),
-    clear() {
+    clear(): void {
       things.clear()
       bytes = 0
     },

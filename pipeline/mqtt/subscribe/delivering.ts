@@ -1,45 +1,17 @@
 // The messages that a client gets: which of its subscriptions they match, with which QoS and packet id, and when there is space for them.
 
 import { type Follower, type Following, type LiveMessage } from '../../live/messages.ts'
-import type { MqttParts } from '../dependencies.ts'
-import type { Session } from '../handshake.ts'
-import type { Link } from '../link.ts'
+import type { ConnectionParts } from '../dependencies.ts'
 import { reasons } from '../reasons.ts'
 import type { RetainedMessage } from '../retained/store.ts'
 import type { Persistence } from '../sessions/session.ts'
 import { type LogOffset, type Qos, SessionsUnavailableError } from '../sessions/store.ts'
 import { matches, type TopicFilter } from './filter.ts'
-import { type InFlight, openInFlight } from './in-flight.ts'
+import { openInFlight } from './in-flight.ts'
 import { makeOutgoing, type Outgoing } from './outgoing.ts'
 import { openSavedFirst } from './saved-first.ts'
 
-export interface Delivering {
-  readonly inFlight: InFlight
-  followerOf(heard: Heard): Follower
-  /** Sends what is retained and matches, before anything live. */
-  beginRetained(heard: Heard, filter: string): void
-  /** Ends that. */
-  endRetained(filter: string): void
-  /** Counts messages that the log no longer has. */
-  lost(channel: string): void
-  /** Takes a PUBACK or PUBCOMP. @returns false if nothing waits for it */
-  acknowledged(messageId: number, qos: 1 | 2): boolean
-  /**
-   * Takes a PUBREC (MQTT 5 §4.3.3), which a PUBREL answers when it is saved that the client has the message.
-   *
-   * @returns false if no message waits for it, or it had one
-   */
-  received(messageId: number): boolean
-  /** Messages that waited for space may be sent. */
-  wake(): void
-}
-
-interface DeliveringParts {
-  readonly session: Session
-  readonly link: Link
-  readonly parts: MqttParts
-  /** Ends the connection. */
-  readonly end: (reasonCode: number, sentence: string) => void
+export interface DeliveringParts extends ConnectionParts {
   /** Of a session that outlives the connection. */
   readonly persistence: () => Persistence | undefined
 }
@@ -81,7 +53,7 @@ const retainFlag = 0x01
 /** Retained messages that one client may take of a turn of the event loop: none of them may match, or fit. */
 const retainedAtOnce = 100
 
-export function openDelivering({ session, link, parts, end, persistence }: DeliveringParts): Delivering {
+export function openDelivering({ session, link, parts, end, persistence }: DeliveringParts) {
   const { outgoingOf, deliveries, options, say, logger } = parts
   const { version } = session
   const inFlight = openInFlight()
@@ -104,6 +76,7 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
     return link.hasSpace() && savedFirst.hasSpace && (qos === 0 || inFlight.size < inFlightMax)
   }
 
+  /** Messages that waited for space may be sent. */
   function wake(): void {
     if (isNextTurnDue) return
     let left = retainedAtOnce
@@ -197,7 +170,8 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
     }
   }
 
-  function tellLost(channel: string): void {
+  /** Counts messages that the log no longer has. */
+  function countLost(channel: string): void {
     say(session, 'messages were deleted from the log before they could be delivered', { channel })
     deliveries.lost()
   }
@@ -227,7 +201,7 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
         return waiting.promise
       },
       lost() {
-        tellLost(channel)
+        countLost(channel)
         // What the log lost at its end has offsets that are given again.
         for (const [partition, offset] of heard.following.streamOffset().offsets.entries()) {
           heard.taken[partition] = Math.min(heard.taken[partition] ?? 0, offset)
@@ -240,19 +214,26 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
   return {
     inFlight,
     followerOf,
-    beginRetained(heard, filter) {
+    /** Sends what is retained and matches, before anything live. */
+    beginRetained(heard: Heard, filter: string): void {
       retained.set(filter, sendRetained(parts.retained.messagesOf(heard.channel), heard, heard.subscriptions.get(filter)!))
     },
-    endRetained: filter => void retained.delete(filter),
-    lost: tellLost,
-    acknowledged(messageId, qos) {
+    endRetained: (filter: string): void => void retained.delete(filter),
+    countLost,
+    /** Takes a PUBACK or PUBCOMP. @returns false if nothing waits for it */
+    acknowledged(messageId: number, qos: 1 | 2): boolean {
       if (!inFlight.end(messageId, qos)) return false
       // Not for each: a subscriber that is behind reads the log each time.
       if (inFlight.size <= inFlightMax / 2) wake()
       persistence()?.saveSoon()
       return true
     },
-    received(messageId) {
+    /**
+     * Takes a PUBREC (MQTT 5 §4.3.3), which a PUBREL answers when it is saved that the client has the message.
+     *
+     * @returns false if no message waits for it, or it had one
+     */
+    received(messageId: number): boolean {
       const isFirst = inFlight.received(messageId)
       if (isFirst !== undefined) savedFirst.release(messageId)
       return isFirst === true

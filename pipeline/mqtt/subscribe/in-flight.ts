@@ -2,28 +2,9 @@
 
 import type { KeptDelivery, LogOffset } from '../sessions/store.ts'
 
-export interface InFlight {
-  /** Messages that wait for the client on this connection. */
-  readonly size: number
-  /** Whether there are messages that waited on an earlier connection. */
-  readonly hasRepeats: boolean
-  /** The QoS of a message that waited on an earlier connection, and was not sent on this one; undefined for any other. */
-  repeatQos(at: LogOffset): 1 | 2 | undefined
-  /** @param at undefined: it is retained, and not sent on a later connection. @returns its packet id: of a repeat the one it had */
-  begin(at: LogOffset | undefined, qos: 1 | 2): number
-  /** Takes a PUBREC: the client has the message. @returns whether it is the first; undefined if no message waits for it */
-  received(id: number): boolean | undefined
-  /** Takes a PUBACK, or a PUBCOMP. @returns false if nothing waits for it */
-  end(id: number, qos: 1 | 2): boolean
-  /** Everything that waits, also on a later connection. @param isPast messages that were left out since, and will not be sent */
-  state(isPast: (at: LogOffset) => boolean): KeptDelivery[]
-  /** Goes on with what waited on an earlier connection. */
-  resume(kept: readonly KeptDelivery[]): void
-}
-
 const idMax = 65_535
 
-export function openInFlight(): InFlight {
+export function openInFlight() {
   const waiting = new Map<number, KeptDelivery>()
   /** Not sent on this connection, by log offset. */
   const repeats = new Map<string, KeptDelivery>()
@@ -42,14 +23,18 @@ export function openInFlight(): InFlight {
   }
 
   return {
-    get size() {
+    /** Messages that wait for the client on this connection. */
+    get size(): number {
       return waiting.size
     },
-    get hasRepeats() {
+    /** Whether there are messages that waited on an earlier connection. */
+    get hasRepeats(): boolean {
       return repeats.size > 0
     },
-    repeatQos: at => (repeats.size > 0 ? repeats.get(nameOf(at))?.qos : undefined),
-    begin(at, qos) {
+    /** The QoS of a message that waited on an earlier connection, and was not sent on this one; undefined for any other. */
+    repeatQos: (at: LogOffset): 1 | 2 | undefined => (repeats.size > 0 ? repeats.get(nameOf(at))?.qos : undefined),
+    /** @param at undefined: it is retained, and not sent on a later connection. @returns its packet id: of a repeat the one it had */
+    begin(at: LogOffset | undefined, qos: 1 | 2): number {
       const name = at !== undefined && repeats.size > 0 ? nameOf(at) : ''
       const repeat = repeats.get(name)
       const id = repeat?.id ?? nextId()
@@ -57,14 +42,17 @@ export function openInFlight(): InFlight {
       waiting.set(id, { id, qos, ...(at && { at }) })
       return id
     },
-    received(id) {
+    /** Takes a PUBREC: the client has the message. @returns whether it is the first; undefined if no message waits for it */
+    received(id: number): boolean | undefined {
       const delivery = waiting.get(id)
       if (delivery?.qos !== 2) return undefined
       waiting.set(id, { id, qos: 2 })
       return delivery.at !== undefined
     },
-    end: (id, qos) => waiting.get(id)?.qos === qos && waiting.delete(id),
-    state(isPast) {
+    /** Takes a PUBACK, or a PUBCOMP. @returns false if nothing waits for it */
+    end: (id: number, qos: 1 | 2): boolean => waiting.get(id)?.qos === qos && waiting.delete(id),
+    /** Everything that waits, also on a later connection. @param isPast messages that were left out since, and will not be sent */
+    state(isPast: (at: LogOffset) => boolean): KeptDelivery[] {
       for (const [name, { id, qos, at }] of repeats) {
         if (at === undefined || !isPast(at)) continue
         if (qos === 2) repeats.set(name, { id, qos })
@@ -73,7 +61,8 @@ export function openInFlight(): InFlight {
       // Of a retained one with QoS 2 the client may have the id in use.
       return [...[...waiting.values()].filter(({ qos, at }) => qos === 2 || at !== undefined), ...repeats.values()]
     },
-    resume(kept) {
+    /** Goes on with what waited on an earlier connection. */
+    resume(kept: readonly KeptDelivery[]): void {
       for (const delivery of kept) {
         const { id, at } = delivery
         if (at === undefined) waiting.set(id, delivery)

@@ -3,12 +3,6 @@
 
 import type { Link } from '../link.ts'
 
-export interface SavedFirst {
-  readonly hasSpace: boolean
-  deliver(head: Buffer, payload: Uint8Array): void
-  release(messageId: number): void
-}
-
 interface SavedFirstParts {
   readonly link: Link
   /** Resolves when the session is saved, and still this connection's. */
@@ -20,7 +14,7 @@ interface SavedFirstParts {
 
 const waitingBytesMax = 65_536
 
-export function openSavedFirst({ link, save, onSent, onFailed }: SavedFirstParts): SavedFirst {
+export function openSavedFirst({ link, save, onSent, onFailed }: SavedFirstParts) {
   let messages: { readonly head: Buffer; readonly payload: Uint8Array }[] = []
   /** Once each, however often a client sends a PUBREC. */
   let releases = new Set<number>()
@@ -47,15 +41,15 @@ export function openSavedFirst({ link, save, onSent, onFailed }: SavedFirstParts
   }
 
   return {
-    get hasSpace() {
+    get hasSpace(): boolean {
       return waitingBytes < waitingBytesMax
     },
-    deliver(head, payload) {
+    deliver(head: Buffer, payload: Uint8Array): void {
       messages.push({ head, payload })
       waitingBytes += head.length + payload.length
       work().catch(onFailed)
     },
-    release(messageId) {
+    release(messageId: number): void {
       releases.add(messageId)
       work().catch(onFailed)
     },

@@ -8,18 +8,14 @@ import { type LiveMessages, LiveUnavailableError } from '../../live/messages.ts'
 import type { Followed, StreamReader } from '../../live/rights.ts'
 import { LogUnavailableError } from '../../log.ts'
 import type { RateLimit } from '../bounds/rate-limit.ts'
-import type { MqttParts } from '../dependencies.ts'
-import type { Session } from '../handshake.ts'
-import type { Link } from '../link.ts'
 import { checkFilters } from '../packets.ts'
 import { PacketError, reasons } from '../reasons.ts'
-import type { Persistence } from '../sessions/session.ts'
 import type { KeptPosition, KeptSession, KeptSubscription, LogOffset } from '../sessions/store.ts'
-import { type Delivering, type Heard, openDelivering } from './delivering.ts'
+import { type DeliveringParts, type Heard, openDelivering } from './delivering.ts'
 import { FilterError, parseFilter } from './filter.ts'
 import { sentAgain } from './in-flight.ts'
 
-export interface Subscriptions extends Pick<Delivering, 'acknowledged' | 'received'> {
+export interface Subscriptions extends Pick<ReturnType<typeof openDelivering>, 'acknowledged' | 'received'> {
   /**
    * Answers each filter in a SUBACK; messages begin after it.
    *
@@ -41,17 +37,10 @@ export interface Subscriptions extends Pick<Delivering, 'acknowledged' | 'receiv
   close(): void
 }
 
-interface SubscriptionsParts {
-  readonly session: Session
-  readonly link: Link
-  readonly parts: MqttParts
+interface SubscriptionsParts extends DeliveringParts {
   /** Of filters, and of packets with refused ones. */
   readonly controls: RateLimit
   readonly refusals: RateLimit
-  /** Ends the connection. */
-  readonly end: (reasonCode: number, sentence: string) => void
-  /** Of a session that outlives the connection. */
-  readonly persistence: () => Persistence | undefined
 }
 
 /** When a SUBSCRIBE is answered with what is retained (MQTT 5 §3.8.3.1). */
@@ -84,7 +73,7 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
     const { credential, address } = session
     const reader = await admit({ credential, channel, action: 'read', address })
     const following = await log.follow(channel, kept && { log: kept.log, offsets: kept.acknowledged, partition: 0, rows: 0 })
-    if (following.lost) delivering.lost(channel)
+    if (following.lost) delivering.countLost(channel)
     const isSame = kept?.log === following.log
     const ends = isSame ? await endsOf(log, channel) : []
     let isOver = false
