@@ -107,3 +107,10 @@ export interface LiveMessages {
    */
   follow(channel: string, after: StreamOffset | undefined): Promise<Following>
 }
+
+/** The offset of the next message of a channel, by partition. @throws LiveUnavailableError */
+export async function endsOf(live: LiveMessages, channel: string): Promise<readonly number[]> {
+  const following = await live.follow(channel, undefined)
+  following.stop()
+  return following.streamOffset().offsets
+}

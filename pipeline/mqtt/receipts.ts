@@ -4,7 +4,7 @@
 // the log is looked up there: its time of receipt and its checksum name it. Until that is known, the client waits for its PUBREC.
 
 import { crc32 } from 'node:zlib'
-import type { Following, LiveMessage, LiveMessages } from '../live/messages.ts'
+import { endsOf, type Following, type LiveMessage, type LiveMessages } from '../live/messages.ts'
 import { PacketError, reasons } from './reasons.ts'
 import type { Persistence } from './sessions/session.ts'
 import { type KeptReceipt, type KeptReceipts, SessionsUnavailableError } from './sessions/store.ts'
@@ -204,10 +204,4 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
       opener?.stop()
     },
   }
-}
-
-async function endsOf(live: LiveMessages, channel: string): Promise<readonly number[]> {
-  const following = await live.follow(channel, undefined)
-  following.stop()
-  return following.streamOffset().offsets
 }

@@ -4,7 +4,7 @@
 import type { ISubscribePacket, IUnsubscribePacket } from 'mqtt-packet'
 import { type AccessRequest, AccessUnavailableError } from '../../../control-plane/client.ts'
 import { withoutQuery } from '../../ingest/mqtt-topic.ts'
-import { type LiveMessages, LiveUnavailableError } from '../../live/messages.ts'
+import { endsOf, type LiveMessages, LiveUnavailableError } from '../../live/messages.ts'
 import type { Followed, StreamReader } from '../../live/rights.ts'
 import { LogUnavailableError } from '../../log.ts'
 import type { RateLimit } from '../bounds/rate-limit.ts'
@@ -75,6 +75,7 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
     const following = await log.follow(channel, kept && { log: kept.log, offsets: kept.acknowledged, partition: 0, rows: 0 })
     if (following.lost) delivering.countLost(channel)
     const isSame = kept?.log === following.log
+    // Below may have been sent before a crash; from there on nothing was sent, also if the log lost messages since.
     const ends = isSame ? await endsOf(log, channel) : []
     let isOver = false
     const followed: Followed = {
@@ -108,13 +109,6 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       if (!isOver) following.start(delivering.followerOf(heard))
     })
     return heard
-  }
-
-  /** Below may have been sent before a crash; from there on nothing was sent, also if the log lost messages since. */
-  async function endsOf(log: LiveMessages, channel: string): Promise<readonly number[]> {
-    const following = await log.follow(channel, undefined)
-    following.stop()
-    return following.streamOffset().offsets
   }
 
   function count(): number {
