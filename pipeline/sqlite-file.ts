@@ -6,8 +6,10 @@ import { SystemicError } from './systemic-error.ts'
 
 export interface SqliteFile<Change> {
   readonly database: DatabaseSync
-  /** Writes a change with the next ones, in place of an earlier one of this key. Resolves when it is durable. @throws what writing throws */
+  /** Writes a change with the next ones, in place of an earlier one of this key. Resolves when it is durable. @throws unavailable */
   change(key: string, change: Change): Promise<void>
+  /** @returns what `ask` returns. @throws unavailable */
+  read<Result>(ask: () => Result): Result
   /** The change of this key that is about to be written. */
   pending(key: string): Change | undefined
   /** Waits for what is about to be written. A second call does nothing. */
@@ -20,10 +22,12 @@ interface SqliteFileParts<Change> {
   /** What the file is of, for errors. */
   readonly what: string
   readonly write: (change: Change) => void
+  /** The error of what cannot be read or written now. */
+  readonly unavailable: (cause: unknown) => Error
 }
 
 /** @throws SystemicError if the file is of something else, or is open in another process */
-export function openSqliteFile<Change>({ path, schema, what, write }: SqliteFileParts<Change>): SqliteFile<Change> {
+export function openSqliteFile<Change>({ path, schema, what, write, unavailable }: SqliteFileParts<Change>): SqliteFile<Change> {
   const database = opened(path, schema, what)
   let changes = new Map<string, Change>()
   let written: Promise<void> | undefined
@@ -52,11 +56,18 @@ export function openSqliteFile<Change>({ path, schema, what, write }: SqliteFile
             flush()
             resolve()
           } catch (error) {
-            reject(error)
+            reject(unavailable(error))
           }
         })
       })
       return written
+    },
+    read(ask) {
+      try {
+        return ask()
+      } catch (error) {
+        throw unavailable(error)
+      }
     },
     pending: key => changes.get(key),
     async close() {

@@ -13,21 +13,18 @@ const schema = 'CREATE TABLE IF NOT EXISTS retained (name TEXT PRIMARY KEY, reco
  */
 export function openEmbeddedRetained(path: string, topicsMax: number): RetainedStore {
   const records = openRetainedRecords(topicsMax)
-  const file = openSqliteFile<() => unknown>({ path, schema, what: "MQTT's retained messages", write: run => run() })
+  const file = openSqliteFile<() => unknown>({
+    path,
+    schema,
+    what: "MQTT's retained messages",
+    write: run => run(),
+    unavailable: cause =>
+      new LogUnavailableError(`the retained messages of MQTT in ${path} cannot be saved: ${(cause as Error).message}`, { cause }),
+  })
   const write = file.database.prepare('INSERT OR REPLACE INTO retained (name, record) VALUES (?, ?)')
   const erase = file.database.prepare('DELETE FROM retained WHERE name = ?')
   for (const { name, record } of file.database.prepare('SELECT name, record FROM retained').iterate()) {
     records.apply(name as string, record as Uint8Array)
-  }
-
-  async function change(name: string, run: () => unknown): Promise<void> {
-    try {
-      await file.change(name, run)
-    } catch (error) {
-      throw new LogUnavailableError(`the retained messages of MQTT in ${path} cannot be saved: ${(error as Error).message}`, {
-        cause: error,
-      })
-    }
   }
 
   return {
@@ -36,12 +33,12 @@ export function openEmbeddedRetained(path: string, topicsMax: number): RetainedS
     // The log has it, so subscribers may get it before the file does.
     async keep(message) {
       const name = recordName(message)
-      if (records.set(message)) await change(name, () => write.run(name, recordOf(message)))
+      if (records.set(message)) await file.change(name, () => write.run(name, recordOf(message)))
     },
     async clear(topic) {
       const name = recordName(topic)
       records.remove(topic)
-      await change(name, () => erase.run(name))
+      await file.change(name, () => erase.run(name))
     },
     close: () => file.close(),
   }

@@ -8,7 +8,7 @@ import { LogUnavailableError } from '../../log.ts'
 import { openRetainedRecords, recordName, recordOf } from './records.ts'
 import type { RetainedStore } from './store.ts'
 
-export interface KafkaRetainedParts {
+interface KafkaRetainedParts {
   /** The options of the section `log`: the topic is that of the messages. */
   readonly log: KafkaLogSettings
   /** Of one channel. */

@@ -32,7 +32,7 @@ interface Change {
   readonly untilMs: number
 }
 
-export interface EmbeddedSessionsParts {
+interface EmbeddedSessionsParts {
   readonly path: string
   readonly logger: Pick<Logger, 'error'>
   /** Milliseconds since 1970. */
@@ -41,7 +41,7 @@ export interface EmbeddedSessionsParts {
 
 /** @throws SystemicError if the file is not one of sessions, or is open in another process */
 export function openEmbeddedSessions({ path, logger, clock = Date.now }: EmbeddedSessionsParts): SessionStore {
-  const file = openSqliteFile<Change>({ path, schema, what: "MQTT's sessions", write: writeChange })
+  const file = openSqliteFile<Change>({ path, schema, what: "MQTT's sessions", write: writeChange, unavailable })
   const { database } = file
   const select = database.prepare('SELECT session FROM sessions WHERE thing = ? AND client = ? AND until_ms > ?')
   const write = database.prepare('INSERT OR REPLACE INTO sessions (thing, client, until_ms, session) VALUES (?, ?, ?, ?)')
@@ -67,15 +67,11 @@ export function openEmbeddedSessions({ path, logger, clock = Date.now }: Embedde
   async function change(key: SessionKey, kept: KeptSession | undefined): Promise<void> {
     const session = kept && JSON.stringify(kept)
     if (session !== undefined && isTooLarge(key, session)) throw tooLarge()
-    try {
-      await file.change(keyOf(key), { key, session, untilMs: clock() + (kept?.keptSeconds ?? 0) * 1000 })
-    } catch (error) {
-      throw unavailable(error)
-    }
+    await file.change(keyOf(key), { key, session, untilMs: clock() + (kept?.keptSeconds ?? 0) * 1000 })
   }
 
   function isTooLarge({ thing, clientId }: SessionKey, session: string): boolean {
-    const { bytes } = asking(() => others.get(thing, clientId))!
+    const { bytes } = file.read(() => others.get(thing, clientId))!
     return Number(bytes) + Buffer.byteLength(session) > thingBytesMax
   }
 
@@ -88,16 +84,8 @@ export function openEmbeddedSessions({ path, logger, clock = Date.now }: Embedde
   /** What is about to be written counts already. */
   function keptOf(key: SessionKey): KeptSession | undefined {
     const pending = file.pending(keyOf(key))
-    if (pending === undefined) return parsed(asking(() => select.get(key.thing, key.clientId, clock()))?.['session'])
+    if (pending === undefined) return parsed(file.read(() => select.get(key.thing, key.clientId, clock()))?.['session'])
     return pending.untilMs > clock() ? parsed(pending.session) : undefined
-  }
-
-  function asking<Result>(ask: () => Result): Result {
-    try {
-      return ask()
-    } catch (error) {
-      throw unavailable(error)
-    }
   }
 
   function unavailable(cause: unknown): SessionsUnavailableError {
