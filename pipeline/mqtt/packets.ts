@@ -77,23 +77,8 @@ function sizeOf(head: Buffer): number | undefined {
 export function decodeConnect(frame: Buffer): IConnectPacket & { readonly protocolVersion: Version } {
   if (frame[0]! >> 4 !== kinds.connect) throw new PacketError(reasons.protocolError, 'the first packet is not a CONNECT')
   checkWellFormed(frame, undefined)
-  const packet = decodeFirst(frame) as IConnectPacket
-  const { protocolVersion } = packet
-  if (protocolVersion !== 4 && protocolVersion !== 5) throw unsupportedVersion()
-  return { ...packet, protocolVersion }
-}
-
-/** A decoder keeps the version of the CONNECT that it reads, and so is used once. */
-function decodeFirst(frame: Buffer): Packet {
-  try {
-    return openDecoder({})(frame)
-  } catch (error) {
-    throw error instanceof PacketError && error.message.endsWith('Invalid protocol version') ? unsupportedVersion() : error
-  }
-}
-
-function unsupportedVersion(): PacketError {
-  return new PacketError(reasons.unsupportedVersion, 'the client speaks another version of MQTT: use 3.1.1 or 5')
+  // A decoder keeps the version of the CONNECT that it reads, and so is used once.
+  return openDecoder({})(frame) as IConnectPacket & { readonly protocolVersion: Version }
 }
 
 const decoders = { 4: openDecoder({ protocolVersion: 4 }), 5: openDecoder({ protocolVersion: 5 }) }

@@ -12,6 +12,9 @@ export const kinds = { connect: 1, publish: 3, subscribe: 8, unsubscribe: 10, di
 /** Bits of the flags of a CONNECT (MQTT 5 §3.1.2.3). */
 const flags = { will: 0x04, willQos: 0x18, password: 0x40, userName: 0x80 } as const
 
+/** The second one is of MQTT 3.1. */
+const protocolNames: ReadonlySet<string> = new Set(['MQTT', 'MQIsdp'])
+
 type Field = 1 | 2 | 4 | 'variable' | 'text' | 'bytes' | 'pair'
 /** Of MQTT 5, by identifier (§2.2.2.2): how many bytes they have, or what they are. */
 const properties: Readonly<Record<number, Field>> = {
@@ -82,27 +85,27 @@ export function checkWellFormed(frame: Buffer, version: 4 | 5 | undefined): void
 
   function allProperties(): void {
     const length = number()
-    const propertiesEnd = skip(length) + length
-    const [packetEnd, seen] = [end, new Set<number>()]
+    const start = skip(length)
     if (length > packetHeadBytesMax) {
-      throw new PacketError(
-        reasons.packetTooLarge,
-        `the properties of a packet have ${length} bytes: at most ${packetHeadBytesMax} are allowed`,
-      )
+      const sentence = `the properties of a packet have ${length} bytes: at most ${packetHeadBytesMax} are allowed`
+      throw new PacketError(reasons.packetTooLarge, sentence)
     }
-    at = propertiesEnd - length
-    end = propertiesEnd
+    const [packetEnd, seen] = [end, new Set<number>()]
+    at = start
+    end = start + length
     while (isMore()) property(seen)
     end = packetEnd
   }
 
   number()
   if (kind === kinds.connect) {
-    text()
-    const level = frame[skip(1)]
-    // The bit of bridges, which the decoder would take away.
-    if (level! >= 0x80) throw new PacketError(reasons.unsupportedVersion, 'the client connects as a bridge: use MQTT 3.1.1 or 5 as it is')
-    if (level !== 4 && level !== 5) return
+    if (!protocolNames.has(text().toString())) throw malformed('it is of another protocol')
+    const level = frame[skip(1)]!
+    if (level !== 4 && level !== 5) {
+      // The first bit is that of bridges.
+      const what = level >= 0x80 ? 'connects as a bridge: use MQTT 3.1.1 or 5 as it is' : 'speaks another version of MQTT: use 3.1.1 or 5'
+      throw new PacketError(reasons.unsupportedVersion, `the client ${what}`)
+    }
     const set = frame[skip(1)]!
     skip(2)
     if (level === 5) allProperties()
