@@ -14,7 +14,6 @@ import type { DeliveryMetrics } from './metrics.ts'
 import type { MqttOptions } from './options.ts'
 import type { RetainedStore } from './retained/store.ts'
 import type { SessionStore } from './sessions/store.ts'
-import type { outgoingOf } from './subscribe/outgoing.ts'
 import type { StartTimer } from './timer.ts'
 
 export interface MqttParts {
@@ -32,7 +31,6 @@ export interface MqttParts {
   readonly sessions: SessionStore | undefined
   readonly retained: RetainedStore
   readonly rights: Rights
-  readonly outgoingOf: typeof outgoingOf
   readonly deliveries: DeliveryMetrics
   readonly arrivals?: ArrivalListener | undefined
   readonly logger: Pick<Logger, 'info' | 'debug' | 'warn' | 'error'>

@@ -13,7 +13,6 @@ import type { TakeWebSocket } from '../../http/web-sockets.ts'
 import { shownCredential } from '../ingest/certificates.ts'
 import type { IngestOptions } from '../ingest/options.ts'
 import { openReceiptClock } from '../ingest/receipt-clock.ts'
-import { oncePerMessage } from '../live/messages.ts'
 import { watchRights } from '../live/rights.ts'
 import { openBudget } from './bounds/budget.ts'
 import { openHalfOpen } from './bounds/half-open.ts'
@@ -22,13 +21,11 @@ import { type Connection, type Connections, serveConnection } from './connection
 import type { MqttParts } from './dependencies.ts'
 import { type Link, openLink, type Peer } from './link.ts'
 import type { MqttMetrics } from './metrics.ts'
-import { outgoingOf } from './subscribe/outgoing.ts'
 import { type StartTimer, startTimer as startProcessTimer } from './timer.ts'
 import { checkProtocol, openUpgrades } from './web-socket.ts'
 import { packetHeadBytesMax } from './well-formed.ts'
 
-export interface MqttListenerParts
-  extends Omit<MqttParts, 'say' | 'startTimer' | 'receiptUs' | 'budget' | 'rights' | 'outgoingOf' | 'deliveries'> {
+export interface MqttListenerParts extends Omit<MqttParts, 'say' | 'startTimer' | 'receiptUs' | 'budget' | 'rights' | 'deliveries'> {
   readonly tls?: ServerTls | undefined
   /** How clients over WebSocket show certificates. */
   readonly clientCertificates: IngestOptions['clientCertificates']
@@ -62,7 +59,6 @@ export async function openMqttListener(parts: MqttListenerParts): Promise<MqttLi
     receiptUs: openReceiptClock(),
     budget: openBudget(options.inFlightBytesMax),
     rights: watchRights(access, logger),
-    outgoingOf: oncePerMessage(outgoingOf),
     deliveries: connectionMetrics,
     say: openSay(logger),
   }

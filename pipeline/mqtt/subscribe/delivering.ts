@@ -8,7 +8,7 @@ import type { Persistence } from '../sessions/session.ts'
 import { type LogOffset, type Qos, SessionsUnavailableError } from '../sessions/store.ts'
 import { matches, type TopicFilter } from './filter.ts'
 import { openInFlight } from './in-flight.ts'
-import { makeOutgoing, type Outgoing } from './outgoing.ts'
+import { makeOutgoing, type Outgoing, outgoingOf } from './outgoing.ts'
 import { openSavedFirst } from './saved-first.ts'
 
 export interface DeliveringParts extends ConnectionParts {
@@ -54,7 +54,7 @@ const retainFlag = 0x01
 const retainedAtOnce = 100
 
 export function openDelivering({ session, link, parts, end, persistence }: DeliveringParts) {
-  const { outgoingOf, deliveries, options, say, logger } = parts
+  const { deliveries, options, say, logger } = parts
   const { version } = session
   const inFlight = openInFlight()
   const inFlightMax = Math.min(options.inFlightMax, session.receiveMax)

@@ -1,31 +1,21 @@
 // A message of the log as the PUBLISH that subscribers get. Its head is made once for all that take it alike, and they share its payload: a message may have
 // many subscribers.
 
-import type { LiveMessage } from '../../live/messages.ts'
+import { oncePerMessage } from '../../live/messages.ts'
 import type { RawMessage } from '../../source.ts'
 import { encode, type Version } from '../packets.ts'
 import type { Qos } from '../sessions/store.ts'
 
-export interface Outgoing {
-  /** The parts of its subtopic, for filters. */
-  readonly parts: readonly string[]
-  /** False if what another producer chose cannot be sent: a subtopic with `+`, `#`, a NUL or half a surrogate pair, or more than a string of MQTT holds. */
-  readonly isSendable: boolean
-  readonly payload: Uint8Array
-  /** The packet before its payload. @param identifiers of the subscriptions that it matches (MQTT 5 §3.3.2.3.8) */
-  head(version: Version, qos: Qos, messageId: number, identifiers: readonly number[]): Buffer
-}
+export type Outgoing = ReturnType<typeof makeOutgoing>
 
 /** Of a string (MQTT 5 §1.5.4). */
 const stringBytesMax = 65_535
 
 type Sent = Pick<RawMessage, 'channel' | 'subtopic' | 'contentType' | 'payload'>
 
-export function outgoingOf({ raw }: LiveMessage): Outgoing {
-  return makeOutgoing(raw)
-}
+export const outgoingOf = oncePerMessage(({ raw }) => makeOutgoing(raw))
 
-export function makeOutgoing({ channel, subtopic, contentType, payload }: Sent): Outgoing {
+export function makeOutgoing({ channel, subtopic, contentType, payload }: Sent) {
   const parts = subtopic === '' ? [] : subtopic.split('.')
   const topic = ['channels', channel, 'messages', ...parts].join('/')
   const topicBytes = Buffer.byteLength(topic)
@@ -43,7 +33,9 @@ export function makeOutgoing({ channel, subtopic, contentType, payload }: Sent):
   }
 
   return {
+    /** The parts of its subtopic, for filters. */
     parts,
+    /** False if what another producer chose cannot be sent: a subtopic with `+`, `#`, a NUL or half a surrogate pair, or more than a string of MQTT holds. */
     isSendable:
       !/[+#\0]/.test(subtopic) &&
       subtopic.isWellFormed() &&
@@ -51,7 +43,8 @@ export function makeOutgoing({ channel, subtopic, contentType, payload }: Sent):
       topicBytes <= stringBytesMax &&
       Buffer.byteLength(contentType) <= stringBytesMax,
     payload,
-    head(version, qos, messageId, identifiers) {
+    /** The packet before its payload. @param identifiers of the subscriptions that it matches (MQTT 5 §3.3.2.3.8) */
+    head(version: Version, qos: Qos, messageId: number, identifiers: readonly number[]): Buffer {
       if (identifiers.length > 0) return generate(version, qos, messageId, identifiers)
       const key = `${version} ${qos}`
       let bytes = common.get(key)
