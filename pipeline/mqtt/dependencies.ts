@@ -10,7 +10,7 @@ import type { Rights } from '../live/rights.ts'
 import type { Budget } from './bounds/budget.ts'
 import type { Session } from './handshake.ts'
 import type { Link } from './link.ts'
-import type { DeliveryMetrics } from './metrics.ts'
+import type { MqttMetrics } from './metrics.ts'
 import type { MqttOptions } from './options.ts'
 import type { RetainedStore } from './retained/store.ts'
 import type { SessionStore } from './sessions/store.ts'
@@ -31,7 +31,7 @@ export interface MqttParts {
   readonly sessions: SessionStore | undefined
   readonly retained: RetainedStore
   readonly rights: Rights
-  readonly deliveries: DeliveryMetrics
+  readonly connectionMetrics: MqttMetrics
   readonly arrivals?: ArrivalListener | undefined
   readonly logger: Pick<Logger, 'info' | 'debug' | 'warn' | 'error'>
   readonly startTimer: StartTimer

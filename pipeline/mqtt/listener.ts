@@ -20,16 +20,14 @@ import { openMembers } from './bounds/members.ts'
 import { type Connection, type Connections, serveConnection } from './connection.ts'
 import type { MqttParts } from './dependencies.ts'
 import { type Link, openLink, type Peer } from './link.ts'
-import type { MqttMetrics } from './metrics.ts'
 import { type StartTimer, startTimer as startProcessTimer } from './timer.ts'
 import { checkProtocol, openUpgrades } from './web-socket.ts'
 import { packetHeadBytesMax } from './well-formed.ts'
 
-export interface MqttListenerParts extends Omit<MqttParts, 'say' | 'startTimer' | 'receiptUs' | 'budget' | 'rights' | 'deliveries'> {
+export interface MqttListenerParts extends Omit<MqttParts, 'say' | 'startTimer' | 'receiptUs' | 'budget' | 'rights'> {
   readonly tls?: ServerTls | undefined
   /** How clients over WebSocket show certificates. */
   readonly clientCertificates: IngestOptions['clientCertificates']
-  readonly connectionMetrics: MqttMetrics
   /** Connections that have not sent a CONNECT; with more the oldest is closed. */
   readonly halfOpenMax?: number
   /** By default those of the process. */
@@ -59,7 +57,6 @@ export async function openMqttListener(parts: MqttListenerParts): Promise<MqttLi
     receiptUs: openReceiptClock(),
     budget: openBudget(options.inFlightBytesMax),
     rights: watchRights(access, logger),
-    deliveries: connectionMetrics,
     say: openSay(logger),
   }
   const handshakes = new Set<Link>()

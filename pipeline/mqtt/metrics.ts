@@ -3,12 +3,9 @@
 import type { Registry } from 'prom-client'
 import { counter, errorsHelp, gauge, openConnectionsHelp, sentEventsHelp } from '../writer/metrics.ts'
 
-export interface MqttMetrics extends DeliveryMetrics {
+export interface MqttMetrics {
   opened(): void
   closed(): void
-}
-
-export interface DeliveryMetrics {
   /** A message was sent to a subscriber. */
   delivered(): void
   /** Messages of a subscription were deleted from the log before they could be sent. */

@@ -54,7 +54,7 @@ const retainFlag = 0x01
 const retainedAtOnce = 100
 
 export function openDelivering({ session, link, parts, end, persistence }: DeliveringParts) {
-  const { deliveries, options, say, logger } = parts
+  const { connectionMetrics, options, say, logger } = parts
   const { version } = session
   const inFlight = openInFlight()
   const inFlightMax = Math.min(options.inFlightMax, session.receiveMax)
@@ -149,7 +149,7 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
       return
     }
     head[0]! |= flags
-    deliveries.delivered()
+    connectionMetrics.delivered()
     if (qos === 2) savedFirst.deliver(head, outgoing.payload)
     else {
       link.deliver(head, outgoing.payload)
@@ -173,7 +173,7 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
   /** Counts messages that the log no longer has. */
   function countLost(channel: string): void {
     say(session, 'messages were deleted from the log before they could be delivered', { channel })
-    deliveries.lost()
+    connectionMetrics.lost()
   }
 
   function followerOf(heard: Heard): Follower {
