@@ -57,16 +57,19 @@ export function refusalOf(reasonCode: keyof typeof refusals, sentence: string): 
   return { reasonCode, returnCode, code, sentence }
 }
 
-/** The client broke the protocol: the connection ends. */
-export class PacketError extends Error {
-  override readonly name = 'PacketError'
+/** An error with the reason code that a client of MQTT 5 gets. */
+export class ReasonError extends Error {
   readonly reasonCode: number
 
-  /** @param reasonCode of the DISCONNECT for a client of MQTT 5 (MQTT 5 §4.13) */
   constructor(reasonCode: number, message: string) {
     super(message)
     this.reasonCode = reasonCode
   }
+}
+
+/** The client broke the protocol: the connection ends, with a DISCONNECT (MQTT 5 §4.13). */
+export class PacketError extends ReasonError {
+  override readonly name = 'PacketError'
 }
 
 const reasonByCode: Partial<Record<ErrorCode, number>> = {

@@ -3,7 +3,7 @@
 import { noChannel, parseChannel } from '../../../control-plane/client.ts'
 import { splitTopic, topicBytesMax } from '../../ingest/mqtt-topic.ts'
 import { subtopicLimits } from '../../ingest/subtopic.ts'
-import { reasons } from '../reasons.ts'
+import { ReasonError, reasons } from '../reasons.ts'
 
 export interface TopicFilter {
   readonly channel: string
@@ -11,16 +11,9 @@ export interface TopicFilter {
   readonly levels: readonly string[]
 }
 
-/** The filter is refused; the message is for the subscriber. */
-export class FilterError extends Error {
+/** The filter is refused, in the SUBACK (MQTT 5 §3.9.3); the message is for the subscriber. */
+export class FilterError extends ReasonError {
   override readonly name = 'FilterError'
-  readonly reasonCode: number
-
-  /** @param reasonCode of the SUBACK for a client of MQTT 5 (MQTT 5 §3.9.3) */
-  constructor(reasonCode: number, message: string) {
-    super(message)
-    this.reasonCode = reasonCode
-  }
 }
 
 const form = 'channels/<channel>/messages, with levels of the subtopic, + and # below it'
