@@ -1,20 +1,16 @@
 // Retained messages in a compacted topic of Kafka, which instances share.
 
-import type { Logger } from '../../../config/logger.ts'
-import type { OutageReport } from '../../../config/outage.ts'
-import { openCompactedTopic } from '../../kafka/compacted-topic.ts'
+import { type CompactedTopicParts, openCompactedTopic } from '../../kafka/compacted-topic.ts'
 import type { KafkaLogSettings } from '../../kafka/log.ts'
 import { LogUnavailableError } from '../../log.ts'
 import { openRetainedRecords, recordName, recordOf } from './records.ts'
 import type { RetainedStore } from './store.ts'
 
-interface KafkaRetainedParts {
+interface KafkaRetainedParts extends Pick<CompactedTopicParts, 'outage' | 'logger'> {
   /** The options of the section `log`: the topic is that of the messages. */
   readonly log: KafkaLogSettings
   /** Of one channel. */
   readonly topicsMax: number
-  readonly outage: OutageReport
-  readonly logger: Logger
 }
 
 export function retainedTopic(topic: string): string {

@@ -5,9 +5,7 @@
 //
 // In memory is the newest record of each key: 256 KiB of a thing and 256 MiB of all, beyond which no session grows.
 
-import type { Logger } from '../../../config/logger.ts'
-import type { OutageReport } from '../../../config/outage.ts'
-import { openCompactedTopic } from '../../kafka/compacted-topic.ts'
+import { type CompactedTopicParts, openCompactedTopic } from '../../kafka/compacted-topic.ts'
 import type { KafkaLogSettings } from '../../kafka/log.ts'
 import { openSessionRecords, recordName, type SessionRecord } from './records.ts'
 import {
@@ -20,11 +18,9 @@ import {
   tooLarge,
 } from './store.ts'
 
-export interface KafkaSessionsParts {
+export interface KafkaSessionsParts extends Pick<CompactedTopicParts, 'outage' | 'logger'> {
   /** The options of the section `log`: the topic is that of the messages. */
   readonly log: KafkaLogSettings
-  readonly outage: OutageReport
-  readonly logger: Logger
   /** Milliseconds since 1970. */
   readonly clock?: () => number
   /** How often sessions are removed that expired as long ago. */
