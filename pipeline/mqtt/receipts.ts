@@ -13,28 +13,7 @@ import type { StartTimer, Timer } from './timer.ts'
 /** What names a message in the log. */
 type Named = Pick<KeptReceipt, 'channel' | 'createdUs'> & { readonly payload: Uint8Array }
 
-export interface Receipts {
-  /**
-   * Stores a message, unless it was sent before and is stored.
-   *
-   * @param store resolves with whether the message is stored; undefined if that is not known
-   * @throws SessionsUnavailableError, LiveUnavailableError if it is not known now: the client sends it again on another connection
-   * @throws PacketError for too many messages without a PUBREL
-   */
-  once(id: number, message: Named, store: () => Promise<boolean | undefined>): Promise<void>
-  /** Whether this message was sent before with this id, which has no PUBREL. Another one is new: the client has lost what it knew of the id. */
-  has(id: number, payload: Uint8Array): boolean
-  /** Whether that one is stored. @throws SessionsUnavailableError, LiveUnavailableError */
-  isStored(id: number): Promise<boolean>
-  /** Before another attempt to store one. @throws SessionsUnavailableError if another connection has taken the session */
-  held(): Promise<void>
-  /** Resolves when the id may be used again. @returns false if it was not in use. @throws SessionsUnavailableError */
-  release(id: number): Promise<boolean>
-  /** What an earlier connection may have stored is looked up when the client sends it again. */
-  resume(kept: KeptReceipts): void
-  state(): KeptReceipts
-  close(): void
-}
+export type Receipts = ReturnType<typeof openReceipts>
 
 interface ReceiptsParts {
   /** Of the client. */
@@ -54,7 +33,7 @@ interface Receipt extends KeptReceipt {
 const countMax = 1_000
 const retryMs = 100
 
-export function openReceipts({ thing, live, lateMs, startTimer, persistence }: ReceiptsParts): Receipts {
+export function openReceipts({ thing, live, lateMs, startTimer, persistence }: ReceiptsParts) {
   const receipts = new Map<number, Receipt>()
   /** By channel, where the messages begin whose storing is under way. */
   const origins = new Map<string, KeptReceipts['origins'][string]>()
@@ -133,7 +112,14 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
   }
 
   return {
-    async once(id, { channel, createdUs, payload }, store) {
+    /**
+     * Stores a message, unless it was sent before and is stored.
+     *
+     * @param store resolves with whether the message is stored; undefined if that is not known
+     * @throws SessionsUnavailableError, LiveUnavailableError if it is not known now: the client sends it again on another connection
+     * @throws PacketError for too many messages without a PUBREL
+     */
+    async once(id: number, { channel, createdUs, payload }: Named, store: () => Promise<boolean | undefined>): Promise<void> {
       const checksum = crc32(payload)
       for (let known = receipts.get(id); known !== undefined; known = receipts.get(id)) {
         if (known.checksum === checksum && (await known.stored())) return
@@ -167,15 +153,20 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
       done.resolve(isStored)
       persistence()?.saveSoon()
     },
-    has: (id, payload) => receipts.get(id)?.checksum === crc32(payload),
-    isStored: async id => (await receipts.get(id)?.stored()) ?? false,
-    held: async () => persistence()?.saveHeld(),
-    async release(id) {
+    /** Whether this message was sent before with this id, which has no PUBREL. Another one is new: the client has lost what it knew of the id. */
+    has: (id: number, payload: Uint8Array): boolean => receipts.get(id)?.checksum === crc32(payload),
+    /** Whether that one is stored. @throws SessionsUnavailableError, LiveUnavailableError */
+    isStored: async (id: number): Promise<boolean> => (await receipts.get(id)?.stored()) ?? false,
+    /** Before another attempt to store one. @throws SessionsUnavailableError if another connection has taken the session */
+    held: async (): Promise<void> => persistence()?.saveHeld(),
+    /** Resolves when the id may be used again. @returns false if it was not in use. @throws SessionsUnavailableError */
+    async release(id: number): Promise<boolean> {
       const isKnown = receipts.delete(id)
       if (isKnown) await persistence()?.save()
       return isKnown
     },
-    resume({ messages, origins: from }) {
+    /** What an earlier connection may have stored is looked up when the client sends it again. */
+    resume({ messages, origins: from }: KeptReceipts): void {
       for (const [channel, origin] of Object.entries(from)) origins.set(channel, origin)
       for (const kept of messages) {
         let stored: Promise<boolean> | undefined
@@ -188,7 +179,7 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
         receipts.set(kept.id, receipt)
       }
     },
-    state: () => ({
+    state: (): KeptReceipts => ({
       messages: [...receipts.values()].map(({ id, channel, createdUs, checksum, isStored }) => ({
         id,
         channel,
@@ -198,7 +189,7 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
       })),
       origins: Object.fromEntries(origins),
     }),
-    close() {
+    close(): void {
       isClosed = true
       closing.reject(new SessionsUnavailableError('the connection has ended'))
       opener?.stop()
