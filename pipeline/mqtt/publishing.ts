@@ -6,7 +6,7 @@
 import type { IPublishPacket } from 'mqtt-packet'
 import { pause } from '../../config/aborting.ts'
 import { limitedError } from '../../control-plane/client.ts'
-import { errors, HttpError } from '../../http/errors.ts'
+import { HttpError } from '../../http/errors.ts'
 import { mediaTypeOf, mediaTypeOfPayload, mediaTypes } from '../ingest/content-type.ts'
 import { publishFailure } from '../ingest/failure.ts'
 import { parseTopic, topicFault, withoutQuery } from '../ingest/mqtt-topic.ts'
@@ -242,9 +242,8 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
 
   function note(refusal: HttpError, topic: string): void {
     metrics.refused(refusal.code)
-    const sentence = refusal.detail ?? errors[refusal.code].title
-    arrivals?.refused(session.thing, /channels\/([^/]*)/.exec(topic)?.[1] ?? '', refusal.code, sentence)
-    say(session, `message refused: ${sentence}`, { topic: withoutQuery(topic).slice(0, 200), code: refusal.code })
+    arrivals?.refused(session.thing, /channels\/([^/]*)/.exec(topic)?.[1] ?? '', refusal.code, refusal.message)
+    say(session, `message refused: ${refusal.message}`, { topic: withoutQuery(topic).slice(0, 200), code: refusal.code })
   }
 
   async function answer(
@@ -257,15 +256,14 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
       note(refusal, topic)
       refusals.spend()
     }
-    const sentence = refusal === undefined ? '' : (refusal.detail ?? errors[refusal.code].title)
-    if (refusal?.code === 'unauthenticated' || (refusal !== undefined && session.version === 4)) end(reasonOf(refusal), sentence)
+    if (refusal?.code === 'unauthenticated' || (refusal !== undefined && session.version === 4)) end(reasonOf(refusal), refusal.message)
     else if (qos > 0) {
       const reasonCode = refusal === undefined ? reasons.success : reasonOf(refusal)
       link.send({
         cmd: qos === 1 ? 'puback' : 'pubrec',
         messageId: messageId!,
         reasonCode,
-        ...(refusal === undefined ? {} : { properties: { reasonString: sentence } }),
+        ...(refusal === undefined ? {} : { properties: { reasonString: refusal.message } }),
       })
       if (qos === 1 || (refusal !== undefined && unreleased.delete(messageId!))) toAcknowledge--
     }
