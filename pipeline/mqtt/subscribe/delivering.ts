@@ -130,12 +130,8 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
     if (!isRepeat && offset < (heard.taken[partition] ?? 0)) return true
     if (retained.size > 0 || !hasSpace(qos)) return false
     heard.taken[partition] = Math.max(heard.taken[partition] ?? 0, offset + 1)
-    transmit(
-      outgoing,
-      { ...delivery, qos },
-      isRepeat || (qos === 1 && (offset < (heard.sentBelow[partition] ?? 0) || message.raw.createdUs < heard.sentBeforeUs)) ? dupFlag : 0,
-      at,
-    )
+    const mayBeSent = offset < (heard.sentBelow[partition] ?? 0) || raw.createdUs < heard.sentBeforeUs
+    transmit(outgoing, { ...delivery, qos }, isRepeat || (qos === 1 && mayBeSent) ? dupFlag : 0, at)
     return true
   }
 

@@ -15,28 +15,6 @@ import { type DeliveringParts, type Heard, openDelivering } from './delivering.t
 import { FilterError, parseFilter } from './filter.ts'
 import { sentAgain } from './in-flight.ts'
 
-export interface Subscriptions extends Pick<ReturnType<typeof openDelivering>, 'acknowledged' | 'received'> {
-  /**
-   * Answers each filter in a SUBACK; messages begin after it.
-   *
-   * @throws PacketError, SessionsUnavailableError
-   */
-  subscribe(packet: ISubscribePacket): Promise<void>
-  /** @throws PacketError, SessionsUnavailableError */
-  unsubscribe(packet: IUnsubscribePacket): Promise<void>
-  /**
-   * Goes on with the subscriptions of an earlier connection, where they were. Those that the thing may no longer have are left out.
-   *
-   * @returns begins to send
-   * @throws AccessUnavailableError, LiveUnavailableError
-   */
-  resume(kept: KeptSession): Promise<() => void>
-  /** For the next connection. @param hasEnded after `close` */
-  state(hasEnded: boolean): Pick<KeptSession, 'subscriptions' | 'positions' | 'inFlight'>
-  /** Nothing is sent afterwards. */
-  close(): void
-}
-
 interface SubscriptionsParts extends DeliveringParts {
   /** Of filters, and of packets with refused ones. */
   readonly controls: RateLimit
@@ -51,7 +29,7 @@ const endings = {
   unavailable: [reasons.serverBusy, 'the rights of a subscription cannot be checked now: connect again'],
 } as const
 
-export function openSubscriptions({ session, link, parts, controls, refusals, end, persistence }: SubscriptionsParts): Subscriptions {
+export function openSubscriptions({ session, link, parts, controls, refusals, end, persistence }: SubscriptionsParts) {
   const { access, live, rights, options, say } = parts
   const { version } = session
   const channels = new Map<string, Heard>()
@@ -164,7 +142,8 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
   }
 
   return {
-    async subscribe({ messageId = 0, subscriptions, properties }) {
+    /** Answers each filter in a SUBACK; messages begin after it. @throws PacketError, SessionsUnavailableError */
+    async subscribe({ messageId = 0, subscriptions, properties }: ISubscribePacket): Promise<void> {
       checkFilters(messageId, subscriptions, 'SUBSCRIBE')
       const identifier = properties?.subscriptionIdentifier
       if (identifier === 0) throw new PacketError(reasons.protocolError, 'the subscription identifier is 0')
@@ -191,7 +170,8 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       delivering.wake()
     },
 
-    async unsubscribe({ messageId = 0, unsubscriptions }) {
+    /** @throws PacketError, SessionsUnavailableError */
+    async unsubscribe({ messageId = 0, unsubscriptions }: IUnsubscribePacket): Promise<void> {
       checkFilters(messageId, unsubscriptions, 'UNSUBSCRIBE')
       const granted = unsubscriptions.map(topic => {
         for (const heard of channels.values()) {
@@ -207,7 +187,13 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       link.send({ cmd: 'unsuback', messageId, granted })
     },
 
-    async resume(kept) {
+    /**
+     * Goes on with the subscriptions of an earlier connection, where they were. Those that the thing may no longer have are left out.
+     *
+     * @returns begins to send
+     * @throws AccessUnavailableError, LiveUnavailableError
+     */
+    async resume(kept: KeptSession): Promise<() => void> {
       const begins: (() => void)[] = []
       if (live === undefined) return () => undefined
       for (const { filter, qos, isNoLocal, identifier } of kept.subscriptions) {
@@ -230,7 +216,8 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       }
     },
 
-    state(hasEnded) {
+    /** For the next connection. @param hasEnded after `close` */
+    state(hasEnded: boolean): Pick<KeptSession, 'subscriptions' | 'positions' | 'inFlight'> {
       const subscriptions: KeptSubscription[] = []
       const positions: Record<string, KeptPosition> = {}
       for (const [channel, { following, subscriptions: own, taken }] of channels) {
@@ -250,9 +237,10 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       return { subscriptions, positions, inFlight: waiting }
     },
 
-    acknowledged: (messageId, qos) => delivering.acknowledged(messageId, qos),
-    received: messageId => delivering.received(messageId),
-    close() {
+    acknowledged: (messageId: number, qos: 1 | 2): boolean => delivering.acknowledged(messageId, qos),
+    received: (messageId: number): boolean => delivering.received(messageId),
+    /** Nothing is sent afterwards. */
+    close(): void {
       isClosed = true
       for (const heard of channels.values()) heard.stop()
       delivering.wake()
