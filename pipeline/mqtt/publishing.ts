@@ -221,14 +221,10 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
   /** Checks a message. Of QoS 2 the id is saved before it may be appended, so nothing of it waits among the retries. */
   async function admitted(received: Received): Promise<Publication | HttpError> {
     let publication: Publication | undefined
-    for (;;) {
-      const refusal = await attempt(async () => {
-        publication = await checked(received)
-      })
-      if (refusal === undefined) return publication!
-      if (!received.isOnce || !isToRetry(refusal, received)) return refusal
-      await pause(retryMsMax, link.closed)
+    const check = async (): Promise<void> => {
+      publication = await checked(received)
     }
+    return (await (received.isOnce ? untilAnswered(received, check) : attempt(check))) ?? publication!
   }
 
   function outcomeOf(
