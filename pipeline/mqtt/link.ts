@@ -13,32 +13,7 @@ export interface Peer {
   readonly certificate: Credential | undefined
 }
 
-export interface Link extends Peer {
-  /** Aborts when the connection is closed. */
-  readonly closed: AbortSignal
-  /**
-   * The CONNECT; undefined if the client disconnected.
-   *
-   * @throws PacketError
-   */
-  connect(bytesMax: number): Promise<ReturnType<typeof decodeConnect> | undefined>
-  /**
-   * The next packet; undefined after the end. A client that does not read what it gets is not read either.
-   *
-   * @throws PacketError
-   */
-  next(bytesMax: number): Promise<Packet | undefined>
-  /** Does nothing after the end. */
-  send(packet: Packet): void
-  /** A message for a subscriber, which waits for space: the head of its packet, and the payload, which others share. */
-  deliver(head: Buffer, payload: Uint8Array): void
-  /** False while the client takes nothing more: what was sent last is in memory here. */
-  hasSpace(): boolean
-  /** Calls `listener` when there is space again. */
-  onSpace(listener: () => void): void
-  /** Sends a last packet, and closes the connection when the client has it, or after a second. Nothing is read from then on. */
-  end(last?: Packet): void
-}
+export type Link = ReturnType<typeof openLink>
 
 /** How long a client has to take its last packet. */
 const lastMsMax = 1_000
@@ -47,7 +22,7 @@ const answerBytesMax = 16_384
 /** A client that takes only smaller packets gets reason codes without texts (MQTT 5 §3.1.2.11.4). */
 const reasonPacketBytesMin = 1_024
 
-export function openLink(socket: Duplex, peer: Peer, startTimer: StartTimer): Link {
+export function openLink(socket: Duplex, peer: Peer, startTimer: StartTimer) {
   const frames = openFrames()
   const closing = new AbortController()
   let version: Version = 4
@@ -112,8 +87,10 @@ export function openLink(socket: Duplex, peer: Peer, startTimer: StartTimer): Li
 
   return {
     ...peer,
+    /** Aborts when the connection is closed. */
     closed: closing.signal,
-    async connect(bytesMax) {
+    /** The CONNECT; undefined if the client disconnected. @throws PacketError */
+    async connect(bytesMax: number): Promise<ReturnType<typeof decodeConnect> | undefined> {
       const found = await frame(bytesMax)
       if (found === undefined) return undefined
       const packet = decodeConnect(found)
@@ -122,25 +99,30 @@ export function openLink(socket: Duplex, peer: Peer, startTimer: StartTimer): Li
       takesTexts = requestProblemInformation !== false && maximumPacketSize >= reasonPacketBytesMin
       return packet
     },
-    async next(bytesMax) {
+    /** The next packet; undefined after the end. A client that does not read what it gets is not read either. @throws PacketError */
+    async next(bytesMax: number): Promise<Packet | undefined> {
       const found = await frame(bytesMax)
       return found && decode(found, version)
     },
-    send(packet) {
+    /** Does nothing after the end. */
+    send(packet: Packet): void {
       if (!socket.writable || socket.writableEnded) return
       const bytes = bytesOf(packet)
       answerBytes = socket.write(bytes) ? 0 : answerBytes + bytes.length
     },
-    deliver(head, payload) {
+    /** A message for a subscriber, which waits for space: the head of its packet, and the payload, which others share. */
+    deliver(head: Buffer, payload: Uint8Array): void {
       if (!socket.writable || socket.writableEnded) return
       socket.cork()
       socket.write(head)
       if (payload.length > 0) socket.write(payload)
       socket.uncork()
     },
-    hasSpace: () => !socket.writableNeedDrain,
-    onSpace: listener => void socket.on('drain', listener),
-    end(last) {
+    /** False while the client takes nothing more: what was sent last is in memory here. */
+    hasSpace: (): boolean => !socket.writableNeedDrain,
+    onSpace: (listener: () => void): void => void socket.on('drain', listener),
+    /** Sends a last packet, and closes the connection when the client has it, or after a second. Nothing is read from then on. */
+    end(last?: Packet): void {
       if (hasEnded) return
       hasEnded = true
       stop()
