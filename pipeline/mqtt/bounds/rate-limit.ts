@@ -4,22 +4,19 @@ import { pause } from '../../../config/aborting.ts'
 
 export type RateLimit = ReturnType<typeof openRateLimit>
 
-/**
- * @param burst how often at once
- * @param nowMs a monotonic clock
- */
-export function openRateLimit(perSecond: number, burst: number, nowMs: () => number = () => performance.now()) {
+/** @param burst how often at once */
+export function openRateLimit(perSecond: number, burst: number) {
   let left = burst
-  let atMs = nowMs()
+  let atMs = performance.now()
   return {
     spend(): void {
-      const now = nowMs()
-      left = Math.min(burst, left + ((now - atMs) * perSecond) / 1000) - 1
-      atMs = now
+      const nowMs = performance.now()
+      left = Math.min(burst, left + ((nowMs - atMs) * perSecond) / 1000) - 1
+      atMs = nowMs
     },
     /** Resolves when the next packet may be read. */
     async ready(closed: AbortSignal): Promise<void> {
-      const waitMs = (-left * 1000) / perSecond - (nowMs() - atMs)
+      const waitMs = (-left * 1000) / perSecond - (performance.now() - atMs)
       if (waitMs > 0) await pause(waitMs, closed)
     },
   }
