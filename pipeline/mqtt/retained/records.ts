@@ -56,22 +56,21 @@ export function openRetainedRecords(topicsMax: number) {
     set,
     remove,
     check(topic: RetainedTopic, payloadBytes: number): void {
-      const clearing = 'clear one with an empty message that has the retain flag'
+      const full = (why: string): HttpError =>
+        new HttpError('too_many_requests', `${why}: clear one with an empty message that has the retain flag`)
       const known = get(topic)
       if (payloadBytes > payloadBytesMax) {
         throw new HttpError('too_large', `a retained message has at most ${payloadBytesMax} bytes: send less, or clear its retain flag`)
       }
       if (known === undefined && (channels.get(topic.channel)?.size ?? 0) >= topicsMax) {
-        const detail = `the channel has ${topicsMax} topics with a retained message, see mqtt.retained_max: ${clearing}`
-        throw new HttpError('too_many_requests', detail)
+        throw full(`the channel has ${topicsMax} topics with a retained message, see mqtt.retained_max`)
       }
       const more = bytesOf(topic, payloadBytes) - (known === undefined ? 0 : bytesOf(known, known.payload.length))
       if (more > 0 && channelBytes(topic.channel) + more > channelBytesMax) {
-        const detail = `the retained messages of a channel have at most ${channelBytesMax} bytes: ${clearing}`
-        throw new HttpError('too_many_requests', detail)
+        throw full(`the retained messages of a channel have at most ${channelBytesMax} bytes`)
       }
       if (more > 0 && bytes + more > allBytesMax) {
-        throw new HttpError('too_many_requests', `the retained messages have ${allBytesMax} bytes, the most that is kept: ${clearing}`)
+        throw full(`the retained messages have ${allBytesMax} bytes, the most that is kept`)
       }
     },
     messagesOf: (channel: string): Iterable<RetainedMessage> => channels.get(channel)?.values() ?? [],
