@@ -69,8 +69,8 @@ export async function authenticate(
     return refusalOf(reasons.badAuthenticationMethod, 'enhanced authentication is not supported: send the key of a thing as password')
   }
   if ((clientId === '' && version === 4 && !clean) || Buffer.byteLength(clientId) > clientIdBytesMax) {
-    const fault = clientId === '' ? 'empty, which needs a clean session' : `longer than ${clientIdBytesMax} bytes`
-    return refusalOf(reasons.clientIdNotValid, `the client id is ${fault}: choose another one`)
+    const what = clientId === '' ? 'empty, which needs a clean session' : `longer than ${clientIdBytesMax} bytes`
+    return refusalOf(reasons.clientIdNotValid, `the client id is ${what}: choose another one`)
   }
   const fault = will === undefined ? undefined : topicFault(will.topic)
   if (fault !== undefined) return refusalOf(reasons.topicNameInvalid, `of the will ${fault}`)

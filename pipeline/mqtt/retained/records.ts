@@ -69,9 +69,7 @@ export function openRetainedRecords(topicsMax: number) {
       if (more > 0 && channelBytes(topic.channel) + more > channelBytesMax) {
         throw full(`the retained messages of a channel have at most ${channelBytesMax} bytes`)
       }
-      if (more > 0 && bytes + more > allBytesMax) {
-        throw full(`the retained messages have ${allBytesMax} bytes, the most that is kept`)
-      }
+      if (more > 0 && bytes + more > allBytesMax) throw full(`the retained messages have ${allBytesMax} bytes, the most that is kept`)
     },
     messagesOf: (channel: string): Iterable<RetainedMessage> => channels.get(channel)?.values() ?? [],
     /** @returns false if it is not a record of a retained message */
