@@ -238,8 +238,9 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
 
   function note(refusal: HttpError, topic: string): void {
     metrics.refused(refusal.code)
-    arrivals?.refused(session.thing, /channels\/([^/]*)/.exec(topic)?.[1] ?? '', refusal.code, refusal.message)
-    say(session, `message refused: ${refusal.message}`, { topic: withoutQuery(topic).slice(0, 200), code: refusal.code })
+    const name = withoutQuery(topic)
+    arrivals?.refused(session.thing, /channels\/([^/]*)/.exec(name)?.[1] ?? '', refusal.code, refusal.message)
+    say(session, `message refused: ${refusal.message}`, { topic: name.slice(0, 200), code: refusal.code })
   }
 
   async function answer(

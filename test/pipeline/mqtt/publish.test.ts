@@ -3,8 +3,9 @@
 import { randomUUID } from 'node:crypto'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { IPublishPacket } from 'mqtt-packet'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { AccessUnavailableError } from '../../../control-plane/client.ts'
+import type { ArrivalListener } from '../../../pipeline/ingest/arrivals.ts'
 import { LogUnavailableError, MessageRefusedError } from '../../../pipeline/log.ts'
 import { fixture } from '../ingest/device.ts'
 import { channel, key, looseKey, thing } from '../ingest/site.ts'
@@ -128,17 +129,20 @@ for (const version of versions) {
   })
 }
 
-test('no line of the log has a key', async () => {
-  const site = await openSite()
+test('no line of the log has a key, nor what the console shows', async () => {
+  const refused = vi.fn<ArrivalListener['refused']>()
+  const site = await openSite({ arrivals: { accepted: () => undefined, refused } })
   const client = await site.connect(5)
   publish(client, { topic: `elsewhere?auth=${key}` })
+  await client.next()
+  publish(client, { topic: `channels/elsewhere?auth=${key}` })
   await client.next()
   publish(client, { topic: '' })
   await client.rest()
   await (await site.open(5, { password: Buffer.from(`${key} `) })).rest()
-  expect(site.said).toHaveLength(3)
+  expect(site.said).toHaveLength(4)
   expect(site.fieldsOfLines[0]).toMatchObject({ address: '127.0.0.1', client: 'device-1', topic: 'elsewhere', code: 'malformed_request' })
-  expect(JSON.stringify([site.said, site.fieldsOfLines])).not.toContain(key)
+  expect(JSON.stringify([site.said, site.fieldsOfLines, refused.mock.calls])).not.toContain(key)
 })
 
 test('MQTT 5: an unknown content type is refused', async () => {

@@ -261,12 +261,12 @@ test('a client that does not read gets no more than fits, and the rest when it r
 test('looking through what is retained, of which nothing matches, leaves turns to others', async () => {
   const inner = openEmbeddedRetained(`${temporaryFolder()}/retained.sqlite`, 3)
   let all = 0
-  let ofTurn = 0
+  let turnMessages = 0
   let most = 0
   function* messagesOf(): Generator<RetainedMessage> {
     for (let at = 0; at < 1_000; at++) {
-      if (ofTurn++ === 0) setImmediate(() => void (ofTurn = 0))
-      most = Math.max(most, ofTurn)
+      if (turnMessages++ === 0) setImmediate(() => void (turnMessages = 0))
+      most = Math.max(most, turnMessages)
       all++
       yield message({ subtopic: 'other' })
     }

@@ -7,6 +7,7 @@ import type { AccessChange, AccessControl } from '../../../control-plane/client.
 import type { ServerOptions } from '../../../http/server.ts'
 import type { ServerTls } from '../../../http/tls-files.ts'
 import { takeWebSockets } from '../../../http/web-sockets.ts'
+import type { ArrivalListener } from '../../../pipeline/ingest/arrivals.ts'
 import { openIngestMetrics } from '../../../pipeline/ingest/metrics.ts'
 import type { IngestOptions } from '../../../pipeline/ingest/options.ts'
 import { openPublisher } from '../../../pipeline/ingest/publisher.ts'
@@ -66,6 +67,8 @@ export interface SiteOptions extends Partial<Omit<MqttOptions, 'host' | 'port' |
   readonly halfOpenMax?: number
   /** None by default. */
   readonly sessions?: SessionStore
+  /** What the console shows; none by default. */
+  readonly arrivals?: ArrivalListener
   /** In memory by default. */
   readonly retained?: RetainedStore
   /** In place of one of its own. */
@@ -93,6 +96,7 @@ export async function openSite({
   webSocketCertificates = 'none',
   access,
   sessions,
+  arrivals,
   retained = openRetainedInMemory(),
   topic = openFakeTopic(2),
   ...own
@@ -145,6 +149,7 @@ export async function openSite({
     live,
     sessions,
     retained,
+    arrivals,
     startTimer(waitMs, call) {
       const timer: ManualTimer = { waitMs, restarts: 0, isStopped: false, fire: call }
       timers.push(timer)
