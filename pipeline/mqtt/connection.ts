@@ -56,7 +56,6 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
   const { options, payloadBytesMax, startTimer, access, metrics, logger, say, live, sessions } = parts
   const packetBytesMax = payloadBytesMax + packetHeadBytesMax
   const expirySecondsMax = expirySecondsMaxOf(parts)
-  let isReading = false
   let isDraining = false
   let hasEnded = false
   /** The CONNACK was sent, before which there is no DISCONNECT (MQTT 5 §3.2). */
@@ -163,11 +162,6 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
   /** @returns false after a DISCONNECT */
   async function handle(packet: Packet): Promise<boolean> {
     const { cmd, messageId = 0 } = packet
-    // Messages have bounds of their own, and so their acknowledgements.
-    if (cmd === 'publish') {
-      await publishing.take(packet)
-      return true
-    }
     if (cmd === 'puback' && subscriptions.acknowledged(messageId, 1)) return true
     if (cmd === 'pubrec') {
       const isRefused = (packet.reasonCode ?? 0) >= reasons.unspecified
@@ -188,15 +182,6 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
     return true
   }
 
-  async function next(): Promise<Packet | undefined> {
-    isReading = true
-    try {
-      return await link.next(packetBytesMax)
-    } finally {
-      isReading = false
-    }
-  }
-
   const overfull = connections.join(connection)
   if (overfull !== undefined) {
     refuse(link, parts, refusalOf(reasons.quotaExceeded, overfull), session)
@@ -206,7 +191,7 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
   let keepAlive: Timer | undefined
   function onIdle(): void {
     // While the log is full the client is not read, so it is not silent.
-    if (isReading) end(reasons.keepAliveTimeout, 'no packet arrived within one and a half of the keep-alive')
+    if (link.isAwaited()) end(reasons.keepAliveTimeout, 'no packet arrived within one and a half of the keep-alive')
     else keepAlive!.restart()
   }
   try {
@@ -220,10 +205,13 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
     isAccepted = true
     link.send(connackOf(session, { inFlightMax: options.inFlightMax, packetBytesMax, canSubscribe, sessionPresent }))
     begin()
-    for (let packet = await next(); packet !== undefined; packet = await next()) {
+    for (let packet = await link.next(packetBytesMax); packet !== undefined; packet = await link.next(packetBytesMax)) {
       keepAlive?.restart()
-      if (!isDraining && !(await handle(packet))) break
-      await Promise.all([controls.ready(link.closed), refusals.ready(link.closed)])
+      // Messages have bounds of their own, and so their acknowledgements.
+      if (packet.cmd === 'publish' && !isDraining) await publishing.take(packet)
+      else if (!isDraining && !(await handle(packet))) break
+      const limited = controls.ready(link.closed) ?? refusals.ready(link.closed)
+      if (limited !== undefined) await limited
     }
   } catch (error) {
     if (error instanceof SessionsUnavailableError) end(reasons.serverBusy, error.message)

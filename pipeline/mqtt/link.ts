@@ -33,6 +33,7 @@ export function openLink(socket: Duplex, peer: Peer, startTimer: StartTimer) {
   let wake: (() => void) | undefined
   /** Since the client last took everything. */
   let answerBytes = 0
+  let isGathering = false
 
   socket.pause()
   socket.on('drain', () => {
@@ -41,8 +42,9 @@ export function openLink(socket: Duplex, peer: Peer, startTimer: StartTimer) {
   socket.on('data', (chunk: Buffer) => {
     if (isOver) return
     frames.push(chunk)
-    socket.pause()
-    wake?.()
+    // Nothing more is read while what was read is not handled.
+    if (wake === undefined) socket.pause()
+    else wake()
   })
   socket.on('end', stop)
   // What ended it is no fault of this side: it closes next.
@@ -67,17 +69,33 @@ export function openLink(socket: Duplex, peer: Peer, startTimer: StartTimer) {
     })
   }
 
+  const isBehind = (): boolean => answerBytes > answerBytesMax && socket.writableNeedDrain
+
   async function frame(bytesMax: number): Promise<Buffer | undefined> {
-    if (answerBytes > answerBytesMax && socket.writableNeedDrain) await drained()
+    if (isBehind()) await drained()
     for (;;) {
       // What arrived before the client ended its side counts.
       const found = hasEnded ? undefined : frames.next(bytesMax)
       if (found !== undefined || isOver) return found
       await new Promise<void>(resolve => {
         wake = resolve
-        socket.resume()
+        if (socket.isPaused()) socket.resume()
       })
+      wake = undefined
     }
+  }
+
+  /** Writes of one turn of the event loop are one. */
+  function gather(): void {
+    if (isGathering) return
+    isGathering = true
+    socket.cork()
+    process.nextTick(release)
+  }
+
+  function release(): void {
+    isGathering = false
+    socket.uncork()
   }
 
   function bytesOf(packet: Packet): Buffer {
@@ -100,23 +118,26 @@ export function openLink(socket: Duplex, peer: Peer, startTimer: StartTimer) {
       return packet
     },
     /** The next packet; undefined after the end. A client that does not read what it gets is not read either. @throws PacketError */
-    async next(bytesMax: number): Promise<Packet | undefined> {
-      const found = await frame(bytesMax)
-      return found && decode(found, version)
+    next(bytesMax: number): Packet | Promise<Packet | undefined> {
+      // Most are there already.
+      const found = hasEnded || isBehind() ? undefined : frames.next(bytesMax)
+      return found === undefined ? frame(bytesMax).then(later => later && decode(later, version)) : decode(found, version)
     },
+    /** Whether the next packet is waited for. */
+    isAwaited: (): boolean => wake !== undefined,
     /** Does nothing after the end. */
     send(packet: Packet): void {
       if (!socket.writable || socket.writableEnded) return
       const bytes = bytesOf(packet)
+      gather()
       answerBytes = socket.write(bytes) ? 0 : answerBytes + bytes.length
     },
-    /** A message for a subscriber, which waits for space: the head of its packet, and the payload, which others share. */
-    deliver(head: Buffer, payload: Uint8Array): void {
+    /** A message for a subscriber, which waits for space: the head of its packet, and the rest, which others share. */
+    deliver(head: Buffer, rest: Uint8Array): void {
       if (!socket.writable || socket.writableEnded) return
-      socket.cork()
+      if (rest.length > 0) gather()
       socket.write(head)
-      if (payload.length > 0) socket.write(payload)
-      socket.uncork()
+      if (rest.length > 0) socket.write(rest)
     },
     /** False while the client takes nothing more: what was sent last is in memory here. */
     hasSpace: (): boolean => !socket.writableNeedDrain,

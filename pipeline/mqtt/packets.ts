@@ -7,8 +7,8 @@ import { checkWellFormed, kinds, packetHeadBytesMax } from './well-formed.ts'
 
 export type Version = 4 | 5
 
-/** Of QoS 1 and 2. */
-export const acknowledgements: ReadonlySet<string> = new Set(['puback', 'pubrec', 'pubrel', 'pubcomp'])
+/** Of QoS 1 and 2, with their first byte (MQTT 5 §2.1.3). */
+export const acknowledgements: ReadonlyMap<string, number> = new Map(Object.entries({ puback: 0x40, pubrec: 0x50, pubrel: 0x62, pubcomp: 0x70 }))
 
 /** One byte for the kind and at most four for the length (MQTT 5 §2.1). */
 const headBytesMax = 5
@@ -135,8 +135,10 @@ export function checkId(messageId: number, kind: string): void {
   if (messageId < 1) throw new PacketError(reasons.protocolError, `a ${kind} has no packet id`)
 }
 
-/** Acknowledgements without a reason are the same in both versions (MQTT 5 §3.4.2.1), and some clients of MQTT 5 read only that form. */
 export function encode(packet: Packet, version: Version): Buffer {
-  const { cmd, reasonCode = 0 } = packet as { readonly cmd: string; readonly reasonCode?: number }
-  return generate(packet, { protocolVersion: acknowledgements.has(cmd) && reasonCode === 0 ? 4 : version })
+  const { cmd, reasonCode = 0, messageId = 0 } = packet as { readonly cmd: string; readonly reasonCode?: number; readonly messageId?: number }
+  const kind = reasonCode === 0 ? acknowledgements.get(cmd) : undefined
+  // Without a reason it is the same in both versions (MQTT 5 §3.4.2.1), and some clients of MQTT 5 read only that form.
+  if (kind !== undefined) return Buffer.from([kind, 2, messageId >> 8, messageId & 0xff])
+  return generate(packet, { protocolVersion: version })
 }

@@ -118,19 +118,16 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
     received.stored = { publication, at: isEmpty ? undefined : await publisher.publish(publication) }
   }
 
-  /** @returns the refusal, if it is refused */
-  async function attempt(work: () => Promise<unknown>): Promise<HttpError | undefined> {
-    try {
-      await work()
-      return undefined
-    } catch (error) {
-      const failure = publishFailure(error, payloadBytesMax)
-      if (failure instanceof HttpError) return failure
-      if (failure instanceof SessionsUnavailableError) return new HttpError('unavailable', failure.message, { cause: failure })
-      logger.error({ err: error }, 'a message over MQTT failed')
-      return new HttpError('internal', undefined, { cause: error })
-    }
+  function refusalOf(error: unknown): HttpError {
+    const failure = publishFailure(error, payloadBytesMax)
+    if (failure instanceof HttpError) return failure
+    if (failure instanceof SessionsUnavailableError) return new HttpError('unavailable', failure.message, { cause: failure })
+    logger.error({ err: error }, 'a message over MQTT failed')
+    return new HttpError('internal', undefined, { cause: error })
   }
+
+  /** @returns the refusal, if it is refused */
+  const attempt = (work: Promise<unknown>): Promise<HttpError | undefined> => work.then(() => undefined, refusalOf)
 
   function isToRetry(refusal: HttpError | undefined, { isRetried }: Received): boolean {
     if (refusal?.code !== 'unavailable' || link.closed.aborted) return false
@@ -140,7 +137,7 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
   /** @returns like `attempt`; the code is `unavailable` only after the connection was closed, or if a message of QoS 0 may be stored */
   async function untilAnswered(received: Received, work: () => Promise<void>): Promise<HttpError | undefined> {
     for (let waitMs = retryMsMin; ; waitMs = Math.min(2 * waitMs, retryMsMax)) {
-      const refusal = await attempt(work)
+      const refusal = await attempt(work())
       if (!isToRetry(refusal, received)) return refusal
       await pause(waitMs, link.closed)
     }
@@ -165,7 +162,7 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
 
   /** Appends a message whose rights are known, so that it stands in the log in the order of arrival. */
   async function append(publication: Publication, received: Received): Promise<HttpError | undefined> {
-    const refusal = await attempt(() => publish(publication, received))
+    const refusal = await attempt(publish(publication, received))
     return isToRetry(refusal, received) ? hold(received) : refusal
   }
 
@@ -195,10 +192,14 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
   }
 
   /** @returns like `outcome`, when it is retained too, if it is to be */
-  async function retain(received: Received, outcome: Promise<HttpError | undefined>): Promise<HttpError | undefined> {
-    const { isRetained, before, qos, payload } = received
+  function retain(received: Received, outcome: Promise<HttpError | undefined>): Promise<HttpError | undefined> {
+    return received.isRetained ? keep(received, outcome) : outcome
+  }
+
+  async function keep(received: Received, outcome: Promise<HttpError | undefined>): Promise<HttpError | undefined> {
+    const { before, qos, payload } = received
     const refusal = await outcome
-    if (refusal !== undefined || !isRetained) return refusal
+    if (refusal !== undefined) return refusal
     await before
     const { publication, at } = received.stored!
     const { channel, subtopic, contentType } = publication
@@ -220,11 +221,12 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
 
   /** Checks a message. Of QoS 2 the id is saved before it may be appended, so nothing of it waits among the retries. */
   async function admitted(received: Received): Promise<Publication | HttpError> {
+    if (!received.isOnce) return checked(received).catch(refusalOf)
     let publication: Publication | undefined
-    const check = async (): Promise<void> => {
+    const refusal = await untilAnswered(received, async () => {
       publication = await checked(received)
-    }
-    return (await (received.isOnce ? untilAnswered(received, check) : attempt(check))) ?? publication!
+    })
+    return refusal ?? publication!
   }
 
   function outcomeOf(
@@ -243,12 +245,7 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
     say(session, `message refused: ${refusal.message}`, { topic: name.slice(0, 200), code: refusal.code })
   }
 
-  async function answer(
-    { qos, messageId, payload }: IPublishPacket,
-    topic: string,
-    outcome: Promise<HttpError | undefined>,
-  ): Promise<void> {
-    const refusal = await outcome
+  function answer({ qos, messageId, payload }: IPublishPacket, topic: string, refusal: HttpError | undefined): void {
     if (refusal !== undefined) {
       note(refusal, topic)
       refusals.spend()
@@ -267,6 +264,22 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
     inFlight--
     budget.free(payload.length)
     free()
+  }
+
+  async function answerAfter(
+    before: Promise<void>,
+    packet: IPublishPacket,
+    topic: string,
+    outcome: Promise<HttpError | undefined>,
+  ): Promise<void> {
+    try {
+      const refusal = await outcome
+      await before
+      answer(packet, topic, refusal)
+    } catch (error) {
+      logger.error({ err: error }, 'cannot acknowledge a message over MQTT')
+      link.end()
+    }
   }
 
   function topicOf({ topic, properties }: IPublishPacket): string {
@@ -307,8 +320,9 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
       }
       if (isCounted) toAcknowledge++
       if (qos === 2) unreleased.add(messageId)
-      await capacity()
-      await budget.take(payload.length, link.closed)
+      if (isFull()) await capacity()
+      const granted = budget.take(payload.length, link.closed)
+      if (granted !== undefined) await granted
       inFlight++
       // Of QoS 2 it names the message.
       lastUs = Math.max(receiptUs(), lastUs + 1)
@@ -318,15 +332,8 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
         qos === 2 && receipts.has(messageId, received.payload)
           ? appendOnce(messageId, undefined, received)
           : outcomeOf(packet, await admitted(received), received)
-      // It is awaited in its turn.
-      outcome.catch(() => undefined)
       if (packet.retain) noteRetaining(topic, outcome)
-      acknowledged = acknowledged
-        .then(() => answer(packet, topic, outcome))
-        .catch((error: unknown) => {
-          logger.error({ err: error }, 'cannot acknowledge a message over MQTT')
-          link.end()
-        })
+      acknowledged = answerAfter(acknowledged, packet, topic, outcome)
     },
     /** Publishes the will once: it is lost while the log or the control plane is away. */
     async takeWill({ topic, payload, qos = 0, retain: isRetained = false, properties }: NonNullable<Session['will']>): Promise<void> {
@@ -334,7 +341,7 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
       const said = typeof contentType === 'string' ? contentType : undefined
       const message = { topic, contentType: said, payload: payload as Buffer, qos, isRetained, createdUs: receiptUs() }
       const received: Received = { ...message, isRetried: false, isOnce: false, before: undefined }
-      const published = attempt(async () => publish(await checked(received), received))
+      const published = attempt(checked(received).then(publication => publish(publication, received)))
       const refusal = await retain(received, published)
       if (refusal !== undefined) note(refusal, topic)
     },

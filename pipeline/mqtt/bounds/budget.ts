@@ -23,11 +23,14 @@ export function openBudget(bytesMax: number) {
   }
 
   return {
-    /** Resolves when the bytes are there, in the order of the calls; at once after the connection is closed. A message that is larger than all is taken alone. */
-    async take(bytes: number, closed: AbortSignal): Promise<void> {
+    /**
+     * undefined if the bytes are there, or the connection is closed; otherwise resolves when they are, in the order of the calls, or it is. A message that is
+     * larger than all is taken alone.
+     */
+    take(bytes: number, closed: AbortSignal): Promise<void> | undefined {
       if ((waiting.size === 0 && fits(bytes)) || closed.aborted) {
         used += bytes
-        return
+        return undefined
       }
       const { promise, resolve } = Promise.withResolvers<void>()
       const one: Waiting = { bytes, go: resolve }
@@ -39,8 +42,7 @@ export function openBudget(bytesMax: number) {
       }
       waiting.add(one)
       closed.addEventListener('abort', onClosed, { once: true })
-      await promise
-      closed.removeEventListener('abort', onClosed)
+      return promise.then(() => closed.removeEventListener('abort', onClosed))
     },
     free(bytes: number): void {
       used -= bytes

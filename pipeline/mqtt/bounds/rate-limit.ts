@@ -14,10 +14,11 @@ export function openRateLimit(perSecond: number, burst: number) {
       left = Math.min(burst, left + ((nowMs - atMs) * perSecond) / 1000) - 1
       atMs = nowMs
     },
-    /** Resolves when the next packet may be read. */
-    async ready(closed: AbortSignal): Promise<void> {
+    /** undefined if the next packet may be read; otherwise resolves when it may. */
+    ready(closed: AbortSignal): Promise<void> | undefined {
+      if (left >= 0) return undefined
       const waitMs = (-left * 1000) / perSecond - (performance.now() - atMs)
-      if (waitMs > 0) await pause(waitMs, closed)
+      return waitMs > 0 ? pause(waitMs, closed) : undefined
     },
   }
 }

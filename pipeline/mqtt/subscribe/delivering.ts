@@ -140,15 +140,15 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
     const messageId = qos === 0 ? 0 : inFlight.begin(at, qos)
     const head = outgoing.head(version, qos, messageId, identifiers)
     // Such a message counts as delivered (MQTT 5 §3.1.2.11.4).
-    if (head.length + outgoing.payload.length > session.packetBytesMax) {
+    if (head.length + outgoing.rest.length > session.packetBytesMax) {
       if (qos !== 0) inFlight.end(messageId, qos)
       return
     }
     head[0]! |= flags
     connectionMetrics.delivered()
-    if (qos === 2) savedFirst.deliver(head, outgoing.payload)
+    if (qos === 2) savedFirst.deliver(head, outgoing.rest)
     else {
-      link.deliver(head, outgoing.payload)
+      link.deliver(head, outgoing.rest)
       persistence()?.saveSoon()
     }
   }

@@ -10,6 +10,9 @@ export type Outgoing = ReturnType<typeof makeOutgoing>
 
 /** Of a string (MQTT 5 §1.5.4). */
 const stringBytesMax = 65_535
+/** A smaller payload is written with its head: a copy costs less than a second write. */
+const joinedBytesMax = 4_096
+const nothing = Buffer.alloc(0)
 
 type Sent = Pick<RawMessage, 'channel' | 'subtopic' | 'contentType' | 'payload'>
 
@@ -19,6 +22,7 @@ export function makeOutgoing({ channel, subtopic, contentType, payload }: Sent) 
   const parts = subtopic === '' ? [] : subtopic.split('.')
   const topic = ['channels', channel, 'messages', ...parts].join('/')
   const topicBytes = Buffer.byteLength(topic)
+  const rest = payload.length > joinedBytesMax ? payload : nothing
   /** By version and QoS, without identifiers; the packet id is written into a copy. */
   const common = new Map<string, Buffer>()
 
@@ -29,7 +33,7 @@ export function makeOutgoing({ channel, subtopic, contentType, payload }: Sent) 
     }
     const packet = { cmd: 'publish', topic, payload: Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength) } as const
     const bytes = encode({ ...packet, qos, messageId, dup: false, retain: false, ...(version === 5 ? { properties } : {}) }, version)
-    return Buffer.from(bytes.subarray(0, bytes.length - payload.length))
+    return Buffer.from(bytes.subarray(0, bytes.length - rest.length))
   }
 
   return {
@@ -42,8 +46,9 @@ export function makeOutgoing({ channel, subtopic, contentType, payload }: Sent) 
       contentType.isWellFormed() &&
       topicBytes <= stringBytesMax &&
       Buffer.byteLength(contentType) <= stringBytesMax,
-    payload,
-    /** The packet before its payload. @param identifiers of the subscriptions that it matches (MQTT 5 §3.3.2.3.8) */
+    /** What follows the head of the packet. */
+    rest,
+    /** The packet, up to `rest`. @param identifiers of the subscriptions that it matches (MQTT 5 §3.3.2.3.8) */
     head(version: Version, qos: Qos, messageId: number, identifiers: readonly number[]): Buffer {
       if (identifiers.length > 0) return generate(version, qos, messageId, identifiers)
       const key = `${version} ${qos}`

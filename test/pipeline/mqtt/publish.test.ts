@@ -260,8 +260,10 @@ test('a full log stops reading from the socket, and everything is stored in orde
   expect(site.log.messages).toEqual([])
   expect(client.socket.destroyed).toBe(false)
   site.log.failure = undefined
-  for (let messageId = 1; messageId <= sent; messageId++) expect(await client.next()).toMatchObject({ cmd: 'puback', messageId })
-  expect(await client.next()).toMatchObject({ cmd: 'pingresp' })
+  const answers = []
+  while (answers.length <= sent) answers.push(await client.next())
+  const acknowledged = answers.flatMap(packet => (packet?.cmd === 'puback' ? [packet.messageId] : []))
+  expect(acknowledged).toEqual(Array.from({ length: sent }, (_, at) => at + 1))
   expect(site.log.messages.map(({ subtopic }) => Number(subtopic))).toEqual(Array.from({ length: sent }, (_, at) => at))
 })
 
