@@ -32,8 +32,13 @@ export async function postgresCpuSeconds(folder: string): Promise<number> {
 
 /** The most memory that a process had so far (VmHWM). */
 export async function residentMbMax(pid: number): Promise<number> {
+  return (await residentKb(pid, 'VmHWM')) / 1024
+}
+
+/** The memory of a process now, or the most that it had. */
+export async function residentKb(pid: number, field: 'VmRSS' | 'VmHWM'): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8')
-  return Number(/VmHWM:\s+(\d+)/.exec(status)?.[1]) / 1024
+  return Number(new RegExp(`${field}:\\s+(\\d+)`).exec(status)?.[1])
 }
 
 /** The fields behind the name, which may contain anything: proc_pid_stat(5). The state, which is a letter, is NaN. */

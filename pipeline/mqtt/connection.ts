@@ -8,12 +8,12 @@ import type { MqttParts } from './dependencies.ts'
 import { authenticate, connackOf, refusedConnack, type Session, whyRefused } from './handshake.ts'
 import type { Link } from './link.ts'
 import { acknowledgements } from './packets.ts'
-import { openPublishing } from './publishing.ts'
+import { openPublishing, type Publishing } from './publishing.ts'
 import { PacketError, type Refusal, reasons, refusalOf } from './reasons.ts'
-import { openReceipts } from './receipts.ts'
+import { openReceipts, type Receipts } from './receipts.ts'
 import { openPersistence, type Persistence, SessionRefusal } from './sessions/session.ts'
 import { SessionsUnavailableError } from './sessions/store.ts'
-import { openSubscriptions } from './subscribe/subscriptions.ts'
+import { openSubscriptions, type Subscriptions } from './subscribe/subscriptions.ts'
 import type { Timer } from './timer.ts'
 import { packetHeadBytesMax } from './well-formed.ts'
 
@@ -46,6 +46,8 @@ const keepAliveFactor = 1.5
 /** Packets other than messages, and refused messages, which ask the control plane: how many a second, and at once. */
 const otherPackets = [100, 200] as const
 const refusedMessages = [2, 20] as const
+const noReceipts = { messages: [], origins: {} }
+const noSubscriptions = { subscriptions: [], positions: {}, inFlight: [] }
 /** Node.js has no longer timers. */
 const timerMsMax = 2 ** 31 - 1
 
@@ -76,22 +78,22 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
   const controls = openRateLimit(...otherPackets)
   const refusals = openRateLimit(...refusedMessages)
   let persistence: Persistence | undefined
-  const receipts = openReceipts({
-    thing: session.thing,
-    live,
-    lateMs: sessions?.lateMs ?? 0,
-    startTimer,
-    persistence: () => persistence,
-  })
-  const publishing = openPublishing({ session, link, parts, receipts, refusals, end })
-  const subscriptions = openSubscriptions({ session, link, parts, controls, refusals, end, persistence: () => persistence })
+  // Each is opened when it is first used: many devices only publish, or only wait for commands.
+  let receipts: Receipts | undefined
+  let publishing: Publishing | undefined
+  let subscriptions: Subscriptions | undefined
+  const received = (): Receipts =>
+    (receipts ??= openReceipts({ thing: session.thing, live, lateMs: sessions?.lateMs ?? 0, startTimer, persistence: () => persistence }))
+  const published = (): Publishing => (publishing ??= openPublishing({ session, link, parts, receipts: received, refusals, end }))
+  const subscribed = (): Subscriptions =>
+    (subscriptions ??= openSubscriptions({ session, link, parts, controls, refusals, end, persistence: () => persistence }))
   let keyEnd: Timer | undefined
   const connection: Connection = {
     session,
     end,
     async drain() {
       isDraining = true
-      await publishing.settled()
+      await publishing?.settled()
       end(reasons.serverShuttingDown, 'the server stops: connect again')
     },
     async recheck(mustKnow) {
@@ -128,13 +130,13 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
       persistence = await openPersistence({
         session: session!,
         parts,
-        stateOf: ended => ({ ...subscriptions.state(ended), receipts: receipts.state() }),
+        stateOf: ended => ({ ...(subscriptions?.state(ended) ?? noSubscriptions), receipts: receipts?.state() ?? noReceipts }),
         onTaken: () => end(reasons.sessionTakenOver, 'another connection has the same thing and client id'),
       })
       const kept = persistence?.kept
-      if (kept !== undefined) receipts.resume(kept.receipts)
-      const begin = kept === undefined ? () => undefined : await subscriptions.resume(kept)
-      if (hasEnded || link.closed.aborted) return undefined
+      if (kept !== undefined && kept.receipts.messages.length > 0) received().resume(kept.receipts)
+      const begin = kept === undefined ? () => undefined : await subscribed().resume(kept)
+      if (hasEnded || link.isClosed()) return undefined
       await persistence?.save()
       return begin
     } catch (error) {
@@ -162,17 +164,17 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
   /** @returns false after a DISCONNECT */
   async function handle(packet: Packet): Promise<boolean> {
     const { cmd, messageId = 0 } = packet
-    if (cmd === 'puback' && subscriptions.acknowledged(messageId, 1)) return true
+    if (cmd === 'puback' && subscriptions?.acknowledged(messageId, 1) === true) return true
     if (cmd === 'pubrec') {
       const isRefused = (packet.reasonCode ?? 0) >= reasons.unspecified
-      if (isRefused ? subscriptions.acknowledged(messageId, 2) : subscriptions.received(messageId)) return true
+      if (isRefused ? subscriptions?.acknowledged(messageId, 2) : subscriptions?.received(messageId)) return true
     }
-    if (cmd === 'pubcomp' && subscriptions.acknowledged(messageId, 2)) return true
-    if (cmd === 'pubrel' && publishing.release(messageId)) return true
+    if (cmd === 'pubcomp' && subscriptions?.acknowledged(messageId, 2) === true) return true
+    if (cmd === 'pubrel' && published().release(messageId)) return true
     controls.spend()
     if (cmd === 'pingreq') link.send({ cmd: 'pingresp' })
-    else if (cmd === 'subscribe') await subscriptions.subscribe(packet)
-    else if (cmd === 'unsubscribe') await subscriptions.unsubscribe(packet)
+    else if (cmd === 'subscribe') await subscribed().subscribe(packet)
+    else if (cmd === 'unsubscribe') await subscribed().unsubscribe(packet)
     else if (cmd === 'disconnect') {
       const expirySeconds = packet.properties?.sessionExpiryInterval
       if (expirySeconds !== undefined) changeExpiry(expirySeconds)
@@ -208,9 +210,9 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
     for (let packet = await link.next(packetBytesMax); packet !== undefined; packet = await link.next(packetBytesMax)) {
       keepAlive?.restart()
       // Messages have bounds of their own, and so their acknowledgements.
-      if (packet.cmd === 'publish' && !isDraining) await publishing.take(packet)
+      if (packet.cmd === 'publish' && !isDraining) await published().take(packet)
       else if (!isDraining && !(await handle(packet))) break
-      const limited = controls.ready(link.closed) ?? refusals.ready(link.closed)
+      const limited = controls.ready(link) ?? refusals.ready(link)
       if (limited !== undefined) await limited
     }
   } catch (error) {
@@ -224,11 +226,11 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
     keyEnd?.stop()
     // Its state is that before the subscriptions are closed.
     const saved = persistence?.end()
-    subscriptions.close()
+    subscriptions?.close()
     // What is looked up for it is looked up again for the next connection.
-    receipts.close()
+    receipts?.close()
     // A client that has ended its side may still read acknowledgements.
-    await publishing.settled()
+    await publishing?.settled()
     await saved
     hasEnded = true
     link.end()
@@ -236,7 +238,7 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
     const isDue = hasWill && !isDraining && (await isWillDue())
     connections.leave(connection)
     persistence?.release()
-    if (isDue) await publishing.takeWill(session.will!)
+    if (isDue) await published().takeWill(session.will!)
   }
 }
 
@@ -261,7 +263,7 @@ async function accept(link: Link, parts: MqttParts, connections: Connections): P
     if (connect === undefined) return undefined
     connections.greeted()
     const answer = await authenticate(connect, link, access, expirySecondsMaxOf(parts))
-    if (!('sentence' in answer)) return link.closed.aborted ? undefined : answer
+    if (!('sentence' in answer)) return link.isClosed() ? undefined : answer
     refuse(link, parts, answer)
   } catch (error) {
     if (!(error instanceof PacketError)) throw error

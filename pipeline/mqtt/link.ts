@@ -24,7 +24,8 @@ const reasonPacketBytesMin = 1_024
 
 export function openLink(socket: Duplex, peer: Peer, startTimer: StartTimer) {
   const frames = openFrames()
-  const closing = new AbortController()
+  /** Made when it is first asked for, as most connections only wait. */
+  let closing: AbortController | undefined
   let version: Version = 4
   let takesTexts = true
   /** Nothing more arrives, or nothing more is wanted. */
@@ -51,7 +52,7 @@ export function openLink(socket: Duplex, peer: Peer, startTimer: StartTimer) {
   socket.on('error', () => socket.destroy())
   socket.once('close', () => {
     stop()
-    closing.abort()
+    closing?.abort()
   })
 
   function stop(): void {
@@ -105,8 +106,13 @@ export function openLink(socket: Duplex, peer: Peer, startTimer: StartTimer) {
 
   return {
     ...peer,
+    isClosed: (): boolean => socket.closed,
     /** Aborts when the connection is closed. */
-    closed: closing.signal,
+    closed(): AbortSignal {
+      closing ??= new AbortController()
+      if (socket.closed) closing.abort()
+      return closing.signal
+    },
     /** The CONNECT; undefined if the client disconnected. @throws PacketError */
     async connect(bytesMax: number): Promise<ReturnType<typeof decodeConnect> | undefined> {
       const found = await frame(bytesMax)

@@ -8,7 +8,9 @@ import { checkWellFormed, kinds, packetHeadBytesMax } from './well-formed.ts'
 export type Version = 4 | 5
 
 /** Of QoS 1 and 2, with their first byte (MQTT 5 §2.1.3). */
-export const acknowledgements: ReadonlyMap<string, number> = new Map(Object.entries({ puback: 0x40, pubrec: 0x50, pubrel: 0x62, pubcomp: 0x70 }))
+export const acknowledgements: ReadonlyMap<string, number> = new Map(
+  Object.entries({ puback: 0x40, pubrec: 0x50, pubrel: 0x62, pubcomp: 0x70 }),
+)
 
 /** One byte for the kind and at most four for the length (MQTT 5 §2.1). */
 const headBytesMax = 5
@@ -136,7 +138,11 @@ export function checkId(messageId: number, kind: string): void {
 }
 
 export function encode(packet: Packet, version: Version): Buffer {
-  const { cmd, reasonCode = 0, messageId = 0 } = packet as { readonly cmd: string; readonly reasonCode?: number; readonly messageId?: number }
+  const {
+    cmd,
+    reasonCode = 0,
+    messageId = 0,
+  } = packet as { readonly cmd: string; readonly reasonCode?: number; readonly messageId?: number }
   const kind = reasonCode === 0 ? acknowledgements.get(cmd) : undefined
   // Without a reason it is the same in both versions (MQTT 5 §3.4.2.1), and some clients of MQTT 5 read only that form.
   if (kind !== undefined) return Buffer.from([kind, 2, messageId >> 8, messageId & 0xff])

@@ -43,13 +43,15 @@ interface Received {
 
 interface PublishingParts extends ConnectionParts {
   /** Of messages with QoS 2. */
-  readonly receipts: Receipts
+  readonly receipts: () => Receipts
   /** Of refused messages. */
   readonly refusals: RateLimit
 }
 
 const retryMsMin = 50
 const retryMsMax = 1_000
+
+export type Publishing = ReturnType<typeof openPublishing>
 
 export function openPublishing({ session, link, parts, receipts, refusals, end }: PublishingParts) {
   const { access, publisher, metrics, arrivals, receiptUs, payloadBytesMax, budget, say, logger, options, retained } = parts
@@ -73,15 +75,15 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
     freed = undefined
   }
 
-  const isFull = (): boolean => (inFlight >= options.inFlightMax || held > 0) && !link.closed.aborted
+  const isFull = (): boolean => (inFlight >= options.inFlightMax || held > 0) && !link.isClosed()
 
   async function capacity(): Promise<void> {
     while (isFull()) {
       await new Promise<void>(resolve => {
         freed = resolve
-        link.closed.addEventListener('abort', free, { once: true })
+        link.closed().addEventListener('abort', free, { once: true })
       })
-      link.closed.removeEventListener('abort', free)
+      link.closed().removeEventListener('abort', free)
     }
   }
 
@@ -130,7 +132,7 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
   const attempt = (work: Promise<unknown>): Promise<HttpError | undefined> => work.then(() => undefined, refusalOf)
 
   function isToRetry(refusal: HttpError | undefined, { isRetried }: Received): boolean {
-    if (refusal?.code !== 'unavailable' || link.closed.aborted) return false
+    if (refusal?.code !== 'unavailable' || link.isClosed()) return false
     return isRetried || !(refusal.cause instanceof LogUnavailableError && refusal.cause.mayBeStored)
   }
 
@@ -139,7 +141,7 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
     for (let waitMs = retryMsMin; ; waitMs = Math.min(2 * waitMs, retryMsMax)) {
       const refusal = await attempt(work())
       if (!isToRetry(refusal, received)) return refusal
-      await pause(waitMs, link.closed)
+      await pause(waitMs, link.closed())
     }
   }
 
@@ -149,7 +151,7 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
     const answered = retries.then(() =>
       untilAnswered(received, async () => {
         const publication = await checked(received)
-        if (received.isOnce) await receipts.held()
+        if (received.isOnce) await receipts().held()
         await publish(publication, received)
       }),
     )
@@ -174,10 +176,10 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
   async function appendOnce(messageId: number, known: Publication | undefined, received: Received): Promise<HttpError | undefined> {
     let refusal: HttpError | undefined
     try {
-      if (known === undefined && (await receipts.isStored(messageId))) return undefined
+      if (known === undefined && (await receipts().isStored(messageId))) return undefined
       const publication = known ?? (await admitted(received))
       if (publication instanceof HttpError) return publication
-      await receipts.once(messageId, publication, async () => {
+      await receipts().once(messageId, publication, async () => {
         refusal = await retain(received, append(publication, received))
         const isDone = received.stored !== undefined || (refusal?.cause instanceof LogUnavailableError && refusal.cause.mayBeStored)
         return refusal !== undefined && isDone ? undefined : refusal === undefined
@@ -321,7 +323,7 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
       if (isCounted) toAcknowledge++
       if (qos === 2) unreleased.add(messageId)
       if (isFull()) await capacity()
-      const granted = budget.take(payload.length, link.closed)
+      const granted = budget.take(payload.length, link)
       if (granted !== undefined) await granted
       inFlight++
       // Of QoS 2 it names the message.
@@ -329,7 +331,7 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
       const message = { topic, contentType, payload: payload as Buffer, qos, isRetained: packet.retain, createdUs: lastUs }
       const received: Received = { ...message, isRetried: qos === 1, isOnce: qos === 2, before: retaining.get(topic) }
       const outcome =
-        qos === 2 && receipts.has(messageId, received.payload)
+        qos === 2 && receipts().has(messageId, received.payload)
           ? appendOnce(messageId, undefined, received)
           : outcomeOf(packet, await admitted(received), received)
       if (packet.retain) noteRetaining(topic, outcome)
@@ -349,7 +351,7 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
     release(messageId: number): boolean {
       const isOpen = unreleased.delete(messageId)
       if (isOpen) toAcknowledge--
-      const forgotten = receipts.release(messageId)
+      const forgotten = receipts().release(messageId)
       released = Promise.all([forgotten, released])
         .then(([isKnown]) => {
           link.send({ cmd: 'pubcomp', messageId, reasonCode: isKnown ? reasons.success : reasons.packetIdNotFound })

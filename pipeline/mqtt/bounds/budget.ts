@@ -1,5 +1,7 @@
 // The bytes of messages in flight of all connections of a process: while they are used up, nothing more is read.
 
+import type { Link } from '../link.ts'
+
 export type Budget = ReturnType<typeof openBudget>
 
 interface Waiting {
@@ -27,8 +29,8 @@ export function openBudget(bytesMax: number) {
      * undefined if the bytes are there, or the connection is closed; otherwise resolves when they are, in the order of the calls, or it is. A message that is
      * larger than all is taken alone.
      */
-    take(bytes: number, closed: AbortSignal): Promise<void> | undefined {
-      if ((waiting.size === 0 && fits(bytes)) || closed.aborted) {
+    take(bytes: number, link: Pick<Link, 'closed' | 'isClosed'>): Promise<void> | undefined {
+      if ((waiting.size === 0 && fits(bytes)) || link.isClosed()) {
         used += bytes
         return undefined
       }
@@ -41,8 +43,8 @@ export function openBudget(bytesMax: number) {
         grant()
       }
       waiting.add(one)
-      closed.addEventListener('abort', onClosed, { once: true })
-      return promise.then(() => closed.removeEventListener('abort', onClosed))
+      link.closed().addEventListener('abort', onClosed, { once: true })
+      return promise.then(() => link.closed().removeEventListener('abort', onClosed))
     },
     free(bytes: number): void {
       used -= bytes

@@ -1,6 +1,7 @@
 // How often one connection may do what costs the server something and stores nothing. Beyond that its client waits: it is not read.
 
 import { pause } from '../../../config/aborting.ts'
+import type { Link } from '../link.ts'
 
 export type RateLimit = ReturnType<typeof openRateLimit>
 
@@ -15,10 +16,10 @@ export function openRateLimit(perSecond: number, burst: number) {
       atMs = nowMs
     },
     /** undefined if the next packet may be read; otherwise resolves when it may. */
-    ready(closed: AbortSignal): Promise<void> | undefined {
+    ready(link: Pick<Link, 'closed'>): Promise<void> | undefined {
       if (left >= 0) return undefined
       const waitMs = (-left * 1000) / perSecond - (performance.now() - atMs)
-      return waitMs > 0 ? pause(waitMs, closed) : undefined
+      return waitMs > 0 ? pause(waitMs, link.closed()) : undefined
     },
   }
 }

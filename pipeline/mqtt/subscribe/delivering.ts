@@ -9,7 +9,7 @@ import { type LogOffset, type Qos, SessionsUnavailableError } from '../sessions/
 import { matches, type TopicFilter } from './filter.ts'
 import { openInFlight } from './in-flight.ts'
 import { makeOutgoing, type Outgoing, outgoingOf } from './outgoing.ts'
-import { openSavedFirst } from './saved-first.ts'
+import { openSavedFirst, type SavedFirst } from './saved-first.ts'
 
 export interface DeliveringParts extends ConnectionParts {
   /** Of a session that outlives the connection. */
@@ -58,22 +58,24 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
   const { version } = session
   const inFlight = openInFlight()
   const inFlightMax = Math.min(options.inFlightMax, session.receiveMax)
-  const savedFirst = openSavedFirst({
-    link,
-    save: async () => persistence()?.saveHeld(),
-    onSent: wake,
-    onFailed(error) {
-      if (!(error instanceof SessionsUnavailableError)) logger.error({ err: error }, 'cannot save a session of MQTT')
-      end(reasons.serverBusy, (error as Error).message)
-    },
-  })
+  const makeSavedFirst = (): SavedFirst =>
+    openSavedFirst({
+      link,
+      save: async () => persistence()?.saveHeld(),
+      onSent: wake,
+      onFailed(error) {
+        if (!(error instanceof SessionsUnavailableError)) logger.error({ err: error }, 'cannot save a session of MQTT')
+        end(reasons.serverBusy, (error as Error).message)
+      },
+    })
+  let savedFirst: SavedFirst | undefined
   let waiting: PromiseWithResolvers<void> | undefined
   /** What is retained and not sent yet, by filter: a message a step. */
   const retained = new Map<string, Iterator<void>>()
   let isNextTurnDue = false
 
   function hasSpace(qos: Qos): boolean {
-    return link.hasSpace() && savedFirst.hasSpace && (qos === 0 || inFlight.size < inFlightMax)
+    return link.hasSpace() && savedFirst?.hasSpace !== false && (qos === 0 || inFlight.size < inFlightMax)
   }
 
   /** Messages that waited for space may be sent. */
@@ -146,7 +148,7 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
     }
     head[0]! |= flags
     connectionMetrics.delivered()
-    if (qos === 2) savedFirst.deliver(head, outgoing.rest)
+    if (qos === 2) (savedFirst ??= makeSavedFirst()).deliver(head, outgoing.rest)
     else {
       link.deliver(head, outgoing.rest)
       persistence()?.saveSoon()
@@ -231,7 +233,7 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
      */
     received(messageId: number): boolean {
       const isFirst = inFlight.received(messageId)
-      if (isFirst !== undefined) savedFirst.release(messageId)
+      if (isFirst !== undefined) (savedFirst ??= makeSavedFirst()).release(messageId)
       return isFirst === true
     },
     wake,

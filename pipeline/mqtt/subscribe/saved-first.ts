@@ -14,6 +14,8 @@ interface SavedFirstParts {
 
 const waitingBytesMax = 65_536
 
+export type SavedFirst = ReturnType<typeof openSavedFirst>
+
 export function openSavedFirst({ link, save, onSent, onFailed }: SavedFirstParts) {
   let messages: { readonly head: Buffer; readonly payload: Uint8Array }[] = []
   /** Once each, however often a client sends a PUBREC. */

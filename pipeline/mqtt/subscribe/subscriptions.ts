@@ -29,6 +29,8 @@ const endings = {
   unavailable: [reasons.serverBusy, 'the rights of a subscription cannot be checked now: connect again'],
 } as const
 
+export type Subscriptions = ReturnType<typeof openSubscriptions>
+
 export function openSubscriptions({ session, link, parts, controls, refusals, end, persistence }: SubscriptionsParts) {
   const { access, live, rights, options, say } = parts
   const { version } = session
