@@ -34,6 +34,8 @@ export function openLink(socket: Duplex, peer: Peer, startTimer: StartTimer) {
   let wake: (() => void) | undefined
   /** Since the client last took everything. */
   let answerBytes = 0
+  /** Something was written in this turn of the event loop. */
+  let isTurn = false
   let isGathering = false
 
   socket.pause()
@@ -86,17 +88,20 @@ export function openLink(socket: Duplex, peer: Peer, startTimer: StartTimer) {
     }
   }
 
-  /** Writes of one turn of the event loop are one. */
-  function gather(): void {
-    if (isGathering) return
-    isGathering = true
-    socket.cork()
-    process.nextTick(release)
+  /** Writes of one turn of the event loop are one. @param isFirstAtOnce the first is a write of its own: of a message for many it is the only one */
+  function gather(isFirstAtOnce: boolean): void {
+    if (!isTurn) process.nextTick(release)
+    if (isTurn || !isFirstAtOnce) {
+      if (!isGathering) socket.cork()
+      isGathering = true
+    }
+    isTurn = true
   }
 
   function release(): void {
+    if (isGathering) socket.uncork()
+    isTurn = false
     isGathering = false
-    socket.uncork()
   }
 
   function bytesOf(packet: Packet): Buffer {
@@ -135,13 +140,13 @@ export function openLink(socket: Duplex, peer: Peer, startTimer: StartTimer) {
     send(packet: Packet): void {
       if (!socket.writable || socket.writableEnded) return
       const bytes = bytesOf(packet)
-      gather()
+      gather(false)
       answerBytes = socket.write(bytes) ? 0 : answerBytes + bytes.length
     },
     /** A message for a subscriber, which waits for space: the head of its packet, and the rest, which others share. */
     deliver(head: Buffer, rest: Uint8Array): void {
       if (!socket.writable || socket.writableEnded) return
-      if (rest.length > 0) gather()
+      gather(rest.length === 0)
       socket.write(head)
       if (rest.length > 0) socket.write(rest)
     },
