@@ -63,6 +63,8 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
   const unreleased = new Set<number>()
   let released: Promise<void> = Promise.resolve()
   let lastUs = 0
+  /** Most devices have one topic. */
+  let last: { readonly topic: string; readonly channel: string; readonly subtopic: string } | undefined
   let held = 0
   let freed: (() => void) | undefined
   let retries: Promise<unknown> = Promise.resolve()
@@ -89,7 +91,8 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
 
   /** @throws HttpError, SubtopicError, AccessUnavailableError */
   async function checked({ topic, contentType: said, payload, isRetained, createdUs }: Received): Promise<Publication> {
-    const { channel, subtopic } = parseTopic(topic)
+    if (topic !== last?.topic) last = { topic, ...parseTopic(topic) }
+    const { channel, subtopic } = last
     const { credential, address } = session
     const answer = await access.authorize({ credential, channel, action: 'publish', address })
     if (!answer.allowed && answer.reason === 'limited') throw limitedError(answer, credential.scheme)
