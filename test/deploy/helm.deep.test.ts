@@ -59,6 +59,7 @@ const everything = {
   },
   ingress: { enabled: true, className: 'nginx', tlsSecret: 'sluice-tls', trustedProxies: ['10.0.0.0/8'], annotations: { note: 'one' } },
   serviceMonitor: { enabled: true, labels: { release: 'prometheus' } },
+  prometheusRule: { enabled: true, labels: { release: 'prometheus' } },
   pod: {
     annotations: { note: 'one' },
     labels: { team: 'devices' },

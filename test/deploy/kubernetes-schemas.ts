@@ -12,12 +12,12 @@ export const kubernetesVersions = ['v1.30.14', 'v1.34.1'] as const
 
 const customResources = [
   { module: 'github.com/kedacore/keda/v2', version: 'v2.18.0', file: 'config/crd/bases/keda.sh_scaledobjects.yaml' },
-  {
+  ...['servicemonitors', 'prometheusrules'].map(kind => ({
     module: 'github.com/prometheus-operator/prometheus-operator',
     version: 'v0.84.0',
-    file: 'example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml',
-  },
-] as const
+    file: `example/prometheus-operator-crd/monitoring.coreos.com_${kind}.yaml`,
+  })),
+]
 
 interface Schema {
   readonly $ref?: string

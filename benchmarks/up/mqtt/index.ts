@@ -75,7 +75,7 @@ async function startSluice(folder: string): Promise<Broker> {
     keys.push(...things.map(({ key }) => key))
   }
   const topic = `channels/${site.channel}/messages`
-  return { name: 'sluice up', pid: platform.process.pid!, port: Number(port), keys, topic, stop: () => platform.stop() }
+  return { name: './sluice up', pid: platform.process.pid!, port: Number(port), keys, topic, stop: () => platform.stop() }
 }
 
 async function startMosquitto(folder: string, isSaving: boolean): Promise<Broker> {
