@@ -3,6 +3,7 @@
 import { nearest } from '../../config/nearest.ts'
 import { metadataFault } from '../entity.ts'
 import type { ContentTree, ContentValues, Layout } from './layout.ts'
+import { placeholder, requestWords } from './names.ts'
 
 /** A fault in a tree of the layout file: the keys that lead to it, and what is wrong there. */
 export interface TreeFault {
@@ -12,7 +13,6 @@ export interface TreeFault {
 
 type Table = Record<string, unknown>
 
-const placeholder = /\{\{\s*(.*?)\s*\}\}/gs
 const knownWords =
   'external_id, thing.id, thing.key, thing.name, channel.<type or number from 0>.id, channel.<…>.name, certificate.client_cert, certificate.client_key, certificate.ca_cert'
 
@@ -56,9 +56,16 @@ export function contentFaults(content: ContentTree, layout: Pick<Layout, 'channe
   })
 }
 
-/** Like `contentFaults`, for names and metadata, in which placeholders are not filled. */
+/** Like `contentFaults`, for a name. */
+export function nameFaults(name: string): TreeFault[] {
+  return treeFaults({ name }, word =>
+    requestWords.has(word) ? undefined : 'in a name {{external_id}} and {{name}} of the request are filled, and nothing else',
+  )
+}
+
+/** Like `contentFaults`, for metadata, in which placeholders are not filled. */
 export function plainFaults(tree: ContentTree): TreeFault[] {
-  return treeFaults(tree, () => 'placeholders are filled only in bootstrap.content')
+  return treeFaults(tree, () => 'placeholders are filled only in names and in bootstrap.content')
 }
 
 /** @param problemOf what is wrong with a placeholder's name, or undefined */

@@ -9,7 +9,7 @@ import { rsaBits } from '../certificates/csr.ts'
 import { parseDuration } from '../certificates/request.ts'
 import { nameBytesMax } from '../entity.ts'
 import { textFault } from '../requests/text.ts'
-import { contentFaults, plainFaults, type TreeFault } from './content.ts'
+import { contentFaults, nameFaults, plainFaults, type TreeFault } from './content.ts'
 import { defaultLayout, type Layout } from './layout.ts'
 import { fileOfToday, type Notes, olderPathVariable, olderVariables } from './older-names.ts'
 
@@ -129,7 +129,7 @@ function layoutOf({ things, channels, bootstrap, cert }: LayoutOptions, placeOf:
       const above = [kind, String(index)]
       const problem = textFault(name, nameBytesMax)
       if (problem !== undefined) note([...above, 'name'], problem)
-      noteTree(above, plainFaults({ name }))
+      noteTree(above, nameFaults(name))
       noteTree([...above, 'metadata'], plainFaults(metadata))
     }
   }

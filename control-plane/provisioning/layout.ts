@@ -5,6 +5,7 @@ import type { KeyType, RsaBits } from '../certificates/csr.ts'
 import type { Channel } from '../channels/store.ts'
 import type { Metadata, NewEntity } from '../entity.ts'
 import type { ThingId } from '../ids.ts'
+import { fillName, type RequestNames } from './names.ts'
 
 /** A thing of the layout. */
 export interface LayoutThing {
@@ -67,23 +68,26 @@ export interface Preview {
   readonly keysShownOnce: readonly string[]
 }
 
-export function previewOf(layout: Layout, request: Parameters<typeof thingsOf>[1]): Preview {
+export function previewOf(layout: Layout, request: RequestNames): Preview {
   const { isProvisioned, hasCertificates } = layout.bootstrap
   const things = thingsOf(layout, request)
   const unkept = hasCertificates ? things.filter((_, at) => !isProvisioned || !layout.things[at]!.isExternal) : []
-  return { things, channels: layout.channels, keysShownOnce: unkept.map(({ name }) => name) }
+  return { things, channels: channelsOf(layout, request), keysShownOnce: unkept.map(({ name }) => name) }
 }
 
 /** @param references by things; without them, the result contains what is known before anything is created */
-export function thingsOf(
-  { things }: Layout,
-  { externalId, name = '' }: { readonly externalId: string; readonly name?: string | undefined },
-  references: readonly Metadata[] = [],
-): NewEntity[] {
-  return things.map(({ isExternal, metadata, ...thing }, at) => {
-    if (!isExternal) return { name: thing.name, metadata }
-    return { name: name === '' ? thing.name : name, metadata: { ...metadata, external_id: externalId, type: 'gateway', ...references[at] } }
+export function thingsOf({ things }: Layout, request: RequestNames, references: readonly Metadata[] = []): NewEntity[] {
+  const { externalId, name: requested = '' } = request
+  return things.map(({ isExternal, metadata, name }, at) => {
+    const filled = fillName(name, request)
+    if (!isExternal) return { name: filled, metadata }
+    const isReplaced = requested !== '' && !/\{\{\s*name\s*\}\}/.test(name)
+    return { name: isReplaced ? requested : filled, metadata: { ...metadata, external_id: externalId, type: 'gateway', ...references[at] } }
   })
+}
+
+export function channelsOf({ channels }: Layout, request: RequestNames): NewEntity[] {
+  return channels.map(({ name, metadata }) => ({ name: fillName(name, request), metadata }))
 }
 
 /** The metadata by which agents find their configuration and channels. */

@@ -21,7 +21,7 @@ import { demandCapacity } from '../users/bounds.ts'
 import type { Caller, Write, Writes } from '../writes.ts'
 import { type AnsweredCertificates, answerOf, issuedBy, requestsFor } from './certificates.ts'
 import { fillContent } from './content.ts'
-import { type Layout, type Preview, previewOf, referencesOf, thingsOf } from './layout.ts'
+import { channelsOf, type Layout, type Preview, previewOf, referencesOf, thingsOf } from './layout.ts'
 import type { MappingRows, StoredMapping } from './store.ts'
 
 export interface MappingRequest extends ExternalCredential {
@@ -118,7 +118,7 @@ export function openMappings(parts: Parts): Mappings {
     }
     if (await rows.isTaken(request, write)) throw new ExternalKeyTakenError()
 
-    const madeChannels = await channels.create(write, layout.channels)
+    const madeChannels = await channels.create(write, channelsOf(layout, request))
     const channelIds = madeChannels.map(({ id }) => id)
     await write.policies.add([], channelIds)
     const references = ids.map(id => referencesOf(id, madeChannels, isProvisioned))

@@ -101,13 +101,13 @@ test.each([
   ],
   [
     'a placeholder in a name',
-    '[[channels]]\nname = "{{external_id}}"',
-    'config.toml:2: channels.0.name {{external_id}}: placeholders are filled only in bootstrap.content',
+    '[[channels]]\nname = "{{thing.id}}"',
+    'config.toml:2: channels.0.name {{thing.id}}: in a name {{external_id}} and {{name}} of the request are filled, and nothing else',
   ],
   [
     'a private key in a name',
     '[[channels]]\nname = "{{certificate.client_key}}"',
-    'config.toml:2: channels.0.name {{certificate.client_key}}: placeholders are filled only in bootstrap.content',
+    'config.toml:2: channels.0.name {{certificate.client_key}}: in a name {{external_id}} and {{name}} of the request are filled, and nothing else',
   ],
   ['a date in metadata', '[[channels]]\nmetadata = { at = 2024-01-01T00:00:00Z }', /^config\.toml:2: channels\.0\.metadata\.at is a date/],
   ['a duration', '[cert]\nttl = "a while"', /^config\.toml:2: cert\.ttl is "a while": give a duration such as 2400h/],

@@ -99,6 +99,29 @@ describeOnDatabases('layouts', database => {
     expect((await call(platform.url, 'GET', '/mapping', { authorization: user.token })).json).toEqual(layout.bootstrap.content)
   })
 
+  test.each([
+    ['a name', 'Roof 7', ['pump of Roof 7', 'Roof 7 (ID)'], ['Roof 7 data', 'ID-control', 'shared']],
+    ['no name', undefined, ['pump of ID', 'ID (ID)'], ['ID data', 'ID-control', 'shared']],
+  ])('names hold the external id and the name of the request: with %s', async (_name, name, things, channels) => {
+    const named: Layout = {
+      ...without({}),
+      things: [
+        { ...layout.things[0]!, name: 'pump of {{name}}' },
+        { ...layout.things[1]!, name: '{{ name }} ({{external_id}})' },
+      ],
+      channels: ['{{name}} data', '{{external_id}}-control', 'shared'].map(of => ({ name: of, metadata: {} })),
+    }
+    const platform = await open(named)
+    const body = { ...device(), name }
+    const filled = (texts: readonly string[]): object[] => texts.map(text => ({ name: text.replaceAll('ID', body.external_id) }))
+    const expected = { things: filled(things), channels: filled(channels) }
+    const dryRun = await call(platform.url, 'POST', '/mapping?dry_run=true', { authorization: user.token, body })
+    expect(dryRun.json).toMatchObject(expected)
+    expect((await map(platform, body)).json).toMatchObject(expected)
+    const long = await map(platform, { ...device(), name: 'n'.repeat(1_020) })
+    expect([long.status, long.text]).toEqual([400, expect.stringContaining('would have more than 1024 bytes')])
+  })
+
   test('without the whitelist nothing is connected, and the configuration is in state 0', async () => {
     const platform = await open(without({ isWhitelisted: false }))
     const body = device()
