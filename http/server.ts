@@ -29,6 +29,7 @@ import {
   openTrustedProxies,
   trustedProxiesKey,
 } from './requests/client-address.ts'
+import { codingOf, codingsText } from './requests/compressed-body.ts'
 import { checkParameters, DeferredContinue } from './requests/continue.ts'
 import { openHostCheck } from './requests/host.ts'
 import { jsonParser, needsBody } from './requests/json-body.ts'
@@ -56,7 +57,7 @@ export interface ServerOptions extends Partial<Omit<HttpOptions, 'port' | 'certF
  * - Every error has the same format (error-answer.ts). Throw HttpError; any other error becomes a 500 without details.
  * - Successful requests are not logged.
  * - A client that waits for 100 Continue gets it when the body is read: an answer that the head decides is sent before, alone.
- * - A body with a Content-Encoding, or with a Transfer-Encoding other than chunked, is rejected before it reaches a parser.
+ * - A body with a Content-Encoding that its route does not take (compressed-body.ts), or with a Transfer-Encoding other than chunked, is rejected before it reaches a parser.
  * - On an address of this machine alone, requests for other hosts than this machine, `host` and `hosts` are rejected (host.ts).
  * - Requests for a WebSocket are passed on where `takeWebSockets` says (web-sockets.ts), and otherwise answered as others.
  * - While the server closes, requests on open connections get 503.
@@ -157,10 +158,10 @@ export function createServer({
   // After `onRequest`, so that 401 takes precedence, and before any body parser.
   app.addHook('preParsing', (request, reply, payload, done) => {
     try {
-      const fault = encodedBodyFault(request.raw)
+      const fault = encodedBodyFault(request)
       // RFC 9110 §15.5.16: tells this 415 from one about the content type.
       if (fault !== undefined) {
-        reply.header('accept-encoding', 'identity')
+        reply.header('accept-encoding', request.routeOptions.config.takesCompressed === true ? codingsText : 'identity')
         throw fault
       }
       prepareQuery(request)
@@ -249,11 +250,15 @@ function transferCodingFault({ headers }: IncomingMessage): HttpError | undefine
   return new HttpError('malformed_request', 'a transfer-encoding other than chunked is not supported: send the body without it')
 }
 
-/** The error for a compressed body: nothing here decompresses it, so its bytes would be stored compressed. */
-function encodedBodyFault({ headers }: IncomingMessage): HttpError | undefined {
-  const encoding = headers['content-encoding']
-  if (encoding === undefined || encoding.trim().toLowerCase() === 'identity') return undefined
+/** The error for a compressed body that the route does not decompress: its bytes would be stored compressed. */
+function encodedBodyFault({ raw: { headers }, routeOptions }: FastifyRequest): HttpError | undefined {
+  const coding = codingOf(headers)
+  const isTaken = routeOptions.config.takesCompressed === true
+  if (coding === undefined || (coding !== null && isTaken)) return undefined
   // Some clients send the header even without a body.
   if (headers['transfer-encoding'] === undefined && (headers['content-length'] ?? '0') === '0') return undefined
-  return new HttpError('unsupported_media_type', 'a compressed body is not supported: send it without Content-Encoding')
+  const detail = isTaken
+    ? `this Content-Encoding is not supported: use one of ${codingsText}, or none`
+    : 'a compressed body is not supported: send it without Content-Encoding'
+  return new HttpError('unsupported_media_type', detail)
 }

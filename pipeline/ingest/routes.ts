@@ -9,6 +9,7 @@ import { type AccessControl, limitedError, noChannel, parseChannel, parseCredent
 import { detailOf } from '../../http/error-answer.ts'
 import { errors, HttpError } from '../../http/errors.ts'
 import { clientAddressOf } from '../../http/requests/client-address.ts'
+import { codingOf, decompress } from '../../http/requests/compressed-body.ts'
 import { type Certificates, openCertificates } from './certificates.ts'
 import { type MediaType, mediaTypeOf, mediaTypes } from './content-type.ts'
 import { publishFailure, refusalCode } from './failure.ts'
@@ -33,6 +34,7 @@ interface Publish extends Sender {
   readonly contentType: MediaType
 }
 
+const config = { takesCompressed: true }
 const publishKey = 'publish'
 /** The thing whose key or certificate was sent, also if it may not publish there. */
 const thingKey = 'publishingThing'
@@ -72,13 +74,11 @@ export function ingestRoutes(parts: IngestParts): FastifyPluginAsync {
     app.decorateRequest(publishKey, null)
     app.decorateRequest(thingKey, null)
     app.removeAllContentTypeParsers()
-    app.addContentTypeParser<Buffer>(
-      [...mediaTypes],
-      { parseAs: 'buffer', bodyLimit: options.payloadBytesMax },
-      (_request, bytes, done) => {
-        done(null, bytes)
-      },
-    )
+    app.addContentTypeParser<Buffer>([...mediaTypes], { parseAs: 'buffer', bodyLimit: options.payloadBytesMax }, (request, bytes, done) => {
+      const coding = codingOf(request.headers)
+      if (coding === undefined || coding === null) done(null, bytes)
+      else decompress(bytes, coding, options.payloadBytesMax).then(plain => done(null, plain), done)
+    })
     app.setErrorHandler((error, request, reply) => {
       const failure = publishFailure(error, options.payloadBytesMax)
       if (failure instanceof HttpError && failure.code === 'unauthenticated') reply.header('www-authenticate', 'Thing realm="sluice"')
@@ -93,11 +93,13 @@ export function ingestRoutes(parts: IngestParts): FastifyPluginAsync {
     })
     app.post('/channels/:channel/messages', {
       onRequest,
+      config,
       schema: publishSchema,
       handler: async (request, reply) => reply.code(202).send(await publish(request, reply)),
     })
     app.post('/channels/:channel/messages/*', {
       onRequest,
+      config,
       schema: publishUnderSchema,
       handler: async (request, reply) => reply.code(202).send(await publish(request, reply)),
     })

@@ -68,13 +68,14 @@ const described = {
 }
 const strict =
   'With `Prefer: handling=strict`, and for a thing of a user with bounds, the payload is decoded first; one that would become a dead letter gets 400 with the rule that it violates.'
+const compressed = 'The body may be compressed: `Content-Encoding: gzip` or `zstd`.'
 const certificate = 'If enabled by `ingest.client_certificates`, a client certificate of the thing can be used instead of its key.'
 
 export const publishSchema = {
   ...described,
   operationId: 'publish',
   summary: 'Publish a message',
-  description: `A SenML pack. A JSON document needs a subtopic. ${strict} ${certificate}`,
+  description: `A SenML pack. A JSON document needs a subtopic. ${strict} ${certificate} ${compressed}`,
   params: Type.Object({ channel: channelParameter }),
   body: { content: senml },
 }
@@ -83,7 +84,7 @@ export const publishUnderSchema = {
   ...described,
   operationId: 'publishUnder',
   summary: 'Publish a message under a subtopic',
-  description: `A JSON document, whose format is the last part of the subtopic, or a SenML pack. ${strict} ${certificate}`,
+  description: `A JSON document, whose format is the last part of the subtopic, or a SenML pack. ${strict} ${certificate} ${compressed}`,
   params: Type.Object({
     channel: channelParameter,
     '*': Type.String({
