@@ -4,6 +4,7 @@
 import { pause, unlessAborted } from '../../config/aborting.ts'
 import type { Logger } from '../../config/logger.ts'
 import type { OutageReport } from '../../config/outage.ts'
+import { emptyMessage } from '../source.ts'
 import { SystemicError } from '../systemic-error.ts'
 import type { TopicReader } from '../topic-reader.ts'
 import { kafkaConnection } from './connection.ts'
@@ -168,7 +169,7 @@ export function openCompactedTopic(parts: CompactedTopicParts): CompactedTopic {
     hasReadAll: () => reached(0, round + 1),
     async append(key, payload) {
       try {
-        const record = { ...noEnvelope, key: Buffer.from(key) }
+        const record = { ...emptyMessage(), key: Buffer.from(key) }
         const [position] = await log!.append([payload === undefined ? { ...record, isTombstone: true } : { ...record, payload }])
         return position!.offset
       } catch (error) {
@@ -183,16 +184,4 @@ export function openCompactedTopic(parts: CompactedTopicParts): CompactedTopic {
       await Promise.allSettled([log?.close(), reader?.close()])
     },
   }
-}
-
-/** A record has a key of its own, and no envelope. */
-const noEnvelope = {
-  channel: '',
-  subtopic: '',
-  publisher: '',
-  protocol: '',
-  contentType: '',
-  createdUs: 0,
-  createdRestNs: 0,
-  payload: Buffer.alloc(0),
 }
