@@ -1,13 +1,16 @@
-// A compacted topic of one partition that instances share: each reads it whole at its start and then follows its end, so all see its records in the same order.
-// Compaction keeps the last record of each key.
+// A compacted topic of one partition that instances share: each reads it whole at its start and then follows it, so all see its records in the same order, within
+// milliseconds. Compaction keeps the last record of each key.
 
 import { pause, unlessAborted } from '../../config/aborting.ts'
 import type { Logger } from '../../config/logger.ts'
 import type { OutageReport } from '../../config/outage.ts'
+import { logPartition } from '../../transformers/log-partition.ts'
+import { LogUnavailableError } from '../log.ts'
 import { emptyMessage } from '../source.ts'
 import { SystemicError } from '../systemic-error.ts'
 import type { TopicReader } from '../topic-reader.ts'
 import { kafkaConnection } from './connection.ts'
+import { followTopics } from './follow.ts'
 import { type KafkaLog, type KafkaLogSettings, openKafkaLog } from './log.ts'
 import { openKafkaTopicReader } from './topic-reader.ts'
 import { openTopics } from './topics.ts'
@@ -23,8 +26,6 @@ export interface CompactedTopicParts {
   readonly onRecord: (key: string, offset: number, payload: Uint8Array) => void
   /** Another topic has the name, or its last records were lost: all that was read counts no more, and offsets are given again. */
   readonly onLost: () => void
-  /** Each time that everything was read. */
-  readonly onRead?: () => void
   /** The error of what cannot be done now: retry. */
   readonly unavailable: (cause: unknown) => Error
 }
@@ -50,88 +51,85 @@ export interface CompactedTopic {
   close(): Promise<void>
 }
 
-interface Waiter {
-  readonly offset: number
-  /** Reads of the topic are numbered; one that began before the call does not count. */
-  readonly round: number
-  readonly resolve: () => void
-  readonly reject: (error: Error) => void
-}
-
 const fetchBytes = 1024 * 1024
 const patienceMs = 5_000
-const pollMs = 1_000
-/** While a record was appended and not read: the end that a leader reports may be older. */
-const pollMsAwaited = 200
 const retryMs = 500
 /** A start reads all that is not compacted, and the last segment never is. */
 const topicConfig = { 'cleanup.policy': 'compact', 'segment.bytes': String(16 * 1024 * 1024) }
 
 /** Opens in the background, and creates the topic if it is missing. Until it was read, calls wait for it; while Kafka is away, they reject. */
 export function openCompactedTopic(parts: CompactedTopicParts): CompactedTopic {
-  const { what, outage, logger, onRecord, onLost, onRead, unavailable } = parts
+  const { what, outage, logger, onRecord, onLost, unavailable } = parts
   const settings = { ...parts.settings, partitions: 1 }
   const { topic, appendTimeoutMs } = settings
   const closing = new AbortController()
-  let waking = new AbortController()
   let log: KafkaLog | undefined
   let reader: TopicReader | undefined
+  /** Of `reader`: what follows it ends with the reason. */
+  let broken = new AbortController()
   /** Of the topic that was read. */
   let id = ''
   let next = 0
   /** The end up to which everything was read; -1 before the first time. */
   let readTo = -1
-  let round = 0
   let fault: Error | undefined
-  let waiters: Waiter[] = []
+  /** Resolves when more was read, or that failed. */
+  let progress = Promise.withResolvers<void>()
+  let lastEnd = Promise.resolve(0)
+  let nextEnd: Promise<number> | undefined
 
-  async function reach(): Promise<TopicReader> {
+  /** Reads it, and what is appended. Returns if it is closed. @throws LogUnavailableError, SystemicError if it cannot go on */
+  async function read(): Promise<void> {
     const connection = await kafkaConnection(settings)
     const make = { partitions: 1, replicationFactor: settings.replicationFactor, config: topicConfig, logger }
     const [found] = await openTopics(connection, [topic], make)
     if (found!.partitions !== 1) throw new SystemicError(`the topic ${topic} has ${found!.partitions} partitions, but needs 1: delete it`)
     log ??= await openKafkaLog(settings, logger, topicConfig)
-    return openKafkaTopicReader({ connection, topic, fetchBytes, patienceMs })
-  }
-
-  async function readNews(from: TopicReader): Promise<void> {
-    const { start, end } = (await from.bounds()).get(0)!
-    if (from.id !== id || end < next) {
+    reader = await openKafkaTopicReader({ connection, topic, fetchBytes, patienceMs })
+    broken = new AbortController()
+    const { start, end } = (await reader.bounds()).get(0)!
+    if (reader.id !== id || end < next) {
       readTo = -1
       onLost()
-      id = from.id
+      id = reader.id
       next = start
     }
-    for await (const chunk of from.read(0, next, end)) {
+    if (next === end) advance()
+    const options = { connection, topics: [reader], fetchBytes, patienceMs, logger }
+    const over = AbortSignal.any([closing.signal, broken.signal])
+    for await (const chunk of followTopics(options, new Map([[logPartition(0, 0), next]]), over)) {
       const cursor = chunk.cursor()
       while (cursor.next()) onRecord(cursor.message.channel, cursor.message.offset, cursor.message.payload)
       next = chunk.to
+      if (next >= end) advance()
     }
-    next = Math.max(next, end)
+    if (closing.signal.aborted) return
+    broken.signal.throwIfAborted()
+    throw new LogUnavailableError(`the topic ${topic} was recreated, or has lost its last records`)
+  }
+
+  function advance(): void {
+    if (closing.signal.aborted) return
     readTo = next
+    outage.recovered()
+    wake(undefined)
+  }
+
+  function wake(found: Error | undefined): void {
+    fault = found
+    progress.resolve()
+    progress = Promise.withResolvers()
   }
 
   async function follow(): Promise<void> {
     while (!closing.signal.aborted) {
-      waking = new AbortController()
-      round++
       try {
-        reader ??= await reach()
-        await readNews(reader)
-        if (closing.signal.aborted) break
-        onRead?.()
-        fault = undefined
-        outage.recovered()
-        const hasCome = (waiter: Waiter): boolean => waiter.offset <= readTo && waiter.round <= round
-        for (const waiter of waiters) if (hasCome(waiter)) waiter.resolve()
-        waiters = waiters.filter(waiter => !hasCome(waiter))
-        await pause(waiters.length > 0 ? pollMsAwaited : pollMs, waking.signal)
+        await read()
       } catch (error) {
         if (closing.signal.aborted) break
-        fail(error)
+        wake(unavailable(error))
         outage.failed(error, { waitMs: retryMs, meanwhile: `${what} wait for it` })
         await reader?.close().catch(() => undefined)
-        reader = undefined
         await pause(retryMs, closing.signal)
       }
     }
@@ -139,21 +137,39 @@ export function openCompactedTopic(parts: CompactedTopicParts): CompactedTopic {
     await Promise.allSettled([reader?.close(), log?.close()])
   }
 
-  function fail(error: unknown): void {
-    fault = unavailable(error)
-    for (const { reject } of waiters) reject(fault)
-    waiters = []
+  async function readEnd(): Promise<number> {
+    nextEnd = undefined
+    const asked = broken
+    try {
+      return (await reader!.bounds()).get(0)!.end
+    } catch (error) {
+      asked.abort(error)
+      throw error
+    }
   }
 
-  async function reached(offset: number, fromRound: number): Promise<void> {
-    if (fault !== undefined) throw fault
-    const { promise, resolve, reject } = Promise.withResolvers<void>()
-    waiters.push({ offset, round: fromRound, resolve, reject })
-    waking.abort()
+  /** The end now. Calls while it is asked share the next answer, as this one may be from before them. */
+  function endNow(): Promise<number> {
+    nextEnd ??= lastEnd = lastEnd.then(readEnd, readEnd)
+    return nextEnd
+  }
+
+  /** @throws unavailable */
+  async function reached(end: () => number | Promise<number>): Promise<void> {
+    const timeout = AbortSignal.timeout(appendTimeoutMs)
+    async function passed(offset: number): Promise<void> {
+      for (; !timeout.aborted; await progress.promise) {
+        if (fault !== undefined) throw fault
+        if (readTo >= offset) return
+      }
+    }
     try {
-      await unlessAborted(promise, AbortSignal.timeout(appendTimeoutMs))
+      await unlessAborted(
+        passed(0).then(async () => passed(await end())),
+        timeout,
+      )
     } catch (error) {
-      throw unavailable(error)
+      throw error === fault ? error : unavailable(error)
     }
   }
 
@@ -164,9 +180,9 @@ export function openCompactedTopic(parts: CompactedTopicParts): CompactedTopic {
       return fault !== undefined
     },
     hasRead: async offset => {
-      if (readTo < offset) await reached(offset, 0)
+      if (readTo < offset) await reached(() => offset)
     },
-    hasReadAll: () => reached(0, round + 1),
+    hasReadAll: () => reached(endNow),
     async append(key, payload) {
       try {
         const record = { ...emptyMessage(), key: Buffer.from(key) }
@@ -178,8 +194,7 @@ export function openCompactedTopic(parts: CompactedTopicParts): CompactedTopic {
     },
     async close() {
       closing.abort()
-      waking.abort()
-      fail(new Error(`the ${what} are closed`))
+      wake(unavailable(new Error(`the ${what} are closed`)))
       outage.close()
       await Promise.allSettled([log?.close(), reader?.close()])
     },

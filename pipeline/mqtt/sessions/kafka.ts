@@ -1,7 +1,7 @@
 // Sessions in a compacted topic of Kafka, which instances share (pipeline/kafka/compacted-topic.ts, records.ts).
 //
-// Who takes a session waits until its claim was read back, and so knows all that earlier holders saved; they read the claim too, and are notified, within about
-// a second.
+// Who takes a session waits until its claim was read back, and so knows all that earlier holders saved; they read the claim too, and are notified, within
+// milliseconds.
 //
 // In memory is the newest record of each key: 256 KiB of a thing and 256 MiB of all, beyond which no session grows.
 
@@ -49,8 +49,6 @@ export function openKafkaSessions(parts: KafkaSessionsParts): SessionStore {
   const records = openSessionRecords(clock)
   const holdings = new Map<string, Holding>()
   const saving = new Set<Promise<void>>()
-  let sweptMs = performance.now()
-  let isSweeping = false
   const topic = openCompactedTopic({
     settings,
     what: 'sessions of MQTT',
@@ -68,18 +66,9 @@ export function openKafkaSessions(parts: KafkaSessionsParts): SessionStore {
       records.clear()
       for (const [name, holding] of holdings) takeFrom(name, holding)
     },
-    onRead() {
-      if (isSweeping || performance.now() - sweptMs < sweepMs) return
-      isSweeping = true
-      // What cannot be written now is written by the next sweep.
-      void sweep()
-        .catch(() => undefined)
-        .finally(() => {
-          isSweeping = false
-          sweptMs = performance.now()
-        })
-    },
   })
+  // What cannot be written now is written by the next sweep.
+  const sweeping = setInterval(() => void sweep().catch(() => undefined), sweepMs).unref()
 
   function takeFrom(name: string, holding: Holding): void {
     holdings.delete(name)
@@ -88,6 +77,7 @@ export function openKafkaSessions(parts: KafkaSessionsParts): SessionStore {
 
   /** Right after reading, as another instance may have saved an expired session again. */
   async function sweep(): Promise<void> {
+    await topic.hasReadAll()
     const expired = records.expired(clock() - sweepMs)
     for (let from = 0; from < expired.length; from += sweptAtOnce) {
       await Promise.all(expired.slice(from, from + sweptAtOnce).map(name => topic.append(name, undefined)))
@@ -194,6 +184,7 @@ export function openKafkaSessions(parts: KafkaSessionsParts): SessionStore {
     },
     count: thing => records.count(thing),
     async close() {
+      clearInterval(sweeping)
       if (!topic.isAway) await Promise.all(saving)
       await topic.close()
     },

@@ -75,13 +75,24 @@ describeWithOwnKafka('on Kafka', kafka => {
 
     test('has the later message as last record, as compaction keeps that, when another instance was faster', async () => {
       const { store, last, write } = await opened()
-      const later = retainedMessage(2)
-      // It is not read before the next poll.
-      await write(recordName(later), recordOf(later))
-      await store.keep({ ...later, offset: 1 })
-      expect(await last(later)).toBe(recordOf(later).toString())
-      expect(store.get(later)).toEqual(later)
+      // At once, so that in some rounds the other is first in the topic.
+      for (let round = 0; round < 20; round++) {
+        const later = retainedMessage(2)
+        await Promise.all([write(recordName(later), recordOf(later)), store.keep({ ...later, offset: 1 })])
+        await store.ready()
+        expect(await last(later)).toBe(recordOf(later).toString())
+        expect(store.get(later)).toEqual(later)
+      }
     })
+
+    test('is followed: what another instance keeps is there without a call', async () => {
+      const { store, write } = await opened()
+      const message = retainedMessage(0)
+      for (let offset = 0; offset < 20; offset++) {
+        await write(recordName(message), recordOf({ ...message, offset }))
+        await vi.waitFor(() => expect(store.get(message)).toEqual({ ...message, offset }), { timeout: 5_000, interval: 1 })
+      }
+    }, 10_000)
 
     test('may have records that are none of retained messages', async () => {
       const { store, write } = await opened()
