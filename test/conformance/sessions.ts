@@ -325,6 +325,24 @@ export function sessionConformance(name: string, start: () => Promise<SessionsUn
       if (other !== store) await other.close()
     })
 
+    test('a session of which nothing is kept can be refused, and then nothing is taken', async () => {
+      const { store, open, pass } = await under()
+      const other = open()
+      const key = someClient()
+      const full = (): never => {
+        throw new Error('no more sessions')
+      }
+      const held = await store.take(key, untold)
+      await expect(other.take(key, untold, full)).rejects.toThrow('no more sessions')
+      await held.save(keptSession(1))
+      held.release()
+      const taken = await other.take(key, untold, full)
+      expect(taken.kept).toEqual(keptSession(1))
+      pass(60_000)
+      await expect(store.take(key, untold, full)).rejects.toThrow('no more sessions')
+      if (other !== store) await other.close()
+    })
+
     test('a close waits for what is being saved', async () => {
       const { store, reopen } = await under()
       const keys = Array.from({ length: 20 }, () => someClient())

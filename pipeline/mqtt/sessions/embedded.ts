@@ -94,8 +94,9 @@ export function openEmbeddedSessions({ path, logger, clock = Date.now }: Embedde
 
   return {
     lateMs,
-    async take(key, onTaken): Promise<HeldSession> {
+    async take(key, onTaken, begins): Promise<HeldSession> {
       const kept = keptOf(key)
+      if (kept === undefined) begins?.()
       tell(key)
       const held = (): void => onTaken()
       holders.set(keyOf(key), held)

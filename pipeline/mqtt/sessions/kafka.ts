@@ -96,10 +96,11 @@ export function openKafkaSessions(parts: KafkaSessionsParts): SessionStore {
     return topic.append(recordName(key), payload)
   }
 
-  async function take(key: SessionKey, onTaken: () => void): Promise<HeldSession> {
+  async function take(key: SessionKey, onTaken: () => void, begins?: () => void): Promise<HeldSession> {
     // What was saved elsewhere is in the claim, which compaction may leave as the only record.
     await topic.hasReadAll()
     const repeated = records.session(key)
+    if (repeated === null) begins?.()
     const holder = await append(key, { untilMs: records.get(key)?.untilMs ?? clock(), session: repeated })
     await topic.hasRead(holder + 1)
     const kept = records.session(key)

@@ -59,15 +59,13 @@ export async function openPersistence({ session, parts, stateOf, onTaken }: Pers
     await sessions.discard(key)
     return undefined
   }
-  if (!(await sessions.has(key))) {
-    if (session.expirySeconds === 0) return undefined
-    if (sessions.count(thing) >= options.thingSessionsMax) {
-      throw new SessionRefusal(
-        `the thing has ${options.thingSessionsMax} sessions that outlive their connections: end some, or connect with a clean one`,
-      )
-    }
-  }
-  const held: HeldSession = await sessions.take(key, onTaken)
+  if (session.expirySeconds === 0 && !(await sessions.has(key))) return undefined
+  const held: HeldSession = await sessions.take(key, onTaken, () => {
+    if (sessions.count(thing) < options.thingSessionsMax) return
+    throw new SessionRefusal(
+      `the thing has ${options.thingSessionsMax} sessions that outlive their connections: end some, or connect with a clean one`,
+    )
+  })
   let soon: Timer | undefined
   let isDue = false
   let isOver = false

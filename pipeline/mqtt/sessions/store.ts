@@ -115,9 +115,10 @@ export interface SessionStore {
   /**
    * Takes a session. An earlier holder, in whichever process, is notified by its `onTaken`, once.
    *
+   * @param begins called if nothing is kept: if it throws, so does this, and nothing is taken
    * @throws SessionsUnavailableError
    */
-  take(key: SessionKey, onTaken: () => void): Promise<HeldSession>
+  take(key: SessionKey, onTaken: () => void, begins?: () => void): Promise<HeldSession>
   /** Whether something is kept. @throws SessionsUnavailableError only if it was never known */
   has(key: SessionKey): Promise<boolean>
   /**
