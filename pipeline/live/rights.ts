@@ -21,13 +21,21 @@ export interface StreamReader {
 
 /** The access rights of all that is followed. */
 export interface Rights {
-  /** Watches the access until `forget`. Resolves after a first recheck: if it was revoked in the meantime, `followed` has been ended. */
-  watch(followed: Followed, reader: StreamReader): Promise<void>
+  /**
+   * Watches the access until `forget`. Resolves after a first check that nothing has changed since: if it is not allowed, `followed` has been ended.
+   *
+   * @param publisher who must have it: a thing, or null for the owner of the channel
+   */
+  watch(followed: Followed, request: AccessRequest, publisher: string | null): Promise<void>
   forget(followed: Followed): void
 }
 
-interface Watched extends StreamReader {
+interface Watched {
   readonly followed: Followed
+  readonly request: AccessRequest
+  readonly publisher: string | null
+  /** As the last positive answer says; undefined before the first, when any change may concern it. */
+  owner: string | undefined
   /** Resolves after the first check. */
   readonly looked: PromiseWithResolvers<void>
   state: 'resting' | 'waiting' | 'asking'
@@ -64,8 +72,8 @@ export function watchRights(access: AccessControl, logger: Pick<Logger, 'error'>
   function listen(): () => void {
     const forget = access.onChange(change => {
       for (const one of watched.values()) {
-        const { right, request } = one
-        if (concerns(change, { publisher: right.publisher, owner: right.owner, channel: request.channel })) doubt(one)
+        const { publisher, owner, request } = one
+        if (owner === undefined || concerns(change, { publisher, owner, channel: request.channel })) doubt(one)
       }
       work()
     })
@@ -108,15 +116,16 @@ export function watchRights(access: AccessControl, logger: Pick<Logger, 'error'>
 
   /** Ends it if the access is revoked, or if it may have changed and cannot be checked. Never rejects. */
   async function ask(one: Watched): Promise<void> {
-    const { request, right, changes } = one
+    const { request, publisher, changes } = one
     one.state = 'asking'
     underWay++
     const askedMs = performance.now()
     one.askedMs = askedMs
     try {
       const now = await access.authorize(request)
-      if (!now.allowed || now.publisher !== right.publisher) endOne(one, 'access_ended')
+      if (!now.allowed || now.publisher !== publisher) endOne(one, 'access_ended')
       else {
+        one.owner = now.owner
         one.endsMs = now.endsMs
         one.knownMs = askedMs
         // An answer that was pending when a change arrived may be from before it.
@@ -152,22 +161,23 @@ export function watchRights(access: AccessControl, logger: Pick<Logger, 'error'>
   }
 
   return {
-    async watch(followed, reader) {
+    async watch(followed, request, publisher) {
       const one: Watched = {
-        ...reader,
         followed,
+        request,
+        publisher,
+        owner: undefined,
         looked: Promise.withResolvers(),
         state: 'resting',
         isInDoubt: true,
         changes: 0,
         askedMs: -Infinity,
         knownMs: -Infinity,
-        endsMs: reader.right.endsMs,
+        endsMs: undefined,
         isEnded: false,
       }
       watched.set(followed, one)
       stopListening ??= listen()
-      // A change since it was admitted may have been missed.
       doubt(one)
       work()
       await one.looked.promise

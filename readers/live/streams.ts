@@ -40,7 +40,7 @@ export function openStreams(access: AccessControl, { streamsMax }: LiveOptions, 
     async add(stream, reader) {
       if (closed) return stream.end('stopping')
       open.add(stream)
-      await rights.watch(stream, reader)
+      await rights.watch(stream, reader.request, reader.right.publisher)
     },
     remove(stream) {
       open.delete(stream)

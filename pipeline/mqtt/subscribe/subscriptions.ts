@@ -2,10 +2,10 @@
 // once. What a client does not take waits in the log: nothing is queued here but what was sent and is not acknowledged.
 
 import type { ISubscribePacket, IUnsubscribePacket } from 'mqtt-packet'
-import { type AccessRequest, AccessUnavailableError } from '../../../control-plane/client.ts'
+import { AccessUnavailableError } from '../../../control-plane/client.ts'
 import { withoutQuery } from '../../ingest/mqtt-topic.ts'
 import { endsOf, type LiveMessages, LiveUnavailableError } from '../../live/messages.ts'
-import type { Followed, StreamReader } from '../../live/rights.ts'
+import type { Followed } from '../../live/rights.ts'
 import { LogUnavailableError } from '../../log.ts'
 import type { RateLimit } from '../bounds/rate-limit.ts'
 import { checkFilters } from '../packets.ts'
@@ -32,63 +32,66 @@ const endings = {
 export type Subscriptions = ReturnType<typeof openSubscriptions>
 
 export function openSubscriptions({ session, link, parts, controls, refusals, end, persistence }: SubscriptionsParts) {
-  const { access, live, rights, options, say } = parts
+  const { live, rights, options, say } = parts
   const { version } = session
   const channels = new Map<string, Heard>()
   const delivering = openDelivering({ session, link, parts, end, persistence })
   const { inFlight } = delivering
   let isClosed = false
 
-  /** Whether the thing may hear the channel. @throws FilterError */
-  async function admit(request: AccessRequest): Promise<StreamReader> {
-    const right = await access.authorize(request)
-    if (!right.allowed || right.publisher === null || right.publisher !== session.thing) {
-      throw new FilterError(reasons.notAuthorized, 'the thing is not connected to the channel of the filter')
-    }
-    return { request, right }
-  }
-
   /** @throws FilterError, AccessUnavailableError, LiveUnavailableError */
   async function follow(log: LiveMessages, channel: string, begins: (() => void)[], kept?: KeptPosition): Promise<Heard> {
-    const { credential, address } = session
-    const reader = await admit({ credential, channel, action: 'read', address })
-    const following = await log.follow(channel, kept && { log: kept.log, offsets: kept.acknowledged, partition: 0, rows: 0 })
-    if (following.lost) delivering.countLost(channel)
-    const isSame = kept?.log === following.log
-    // Below may have been sent before a crash; from there on nothing was sent, also if the log lost messages since.
-    const ends = isSame ? await endsOf(log, channel) : []
-    let isOver = false
+    const { credential, address, thing } = session
+    let endReason: keyof typeof endings | 'left' | undefined
+    let isAdmitted = false
     const followed: Followed = {
       end(reason) {
-        isOver = true
+        endReason = reason
         const [reasonCode, sentence] = endings[reason]
-        end(reasonCode, sentence)
+        if (isAdmitted) end(reasonCode, sentence)
       },
-      ended: () => (isOver ? 'left' : undefined),
+      ended: () => endReason,
     }
-    const heard: Heard = {
-      channel,
-      following,
-      subscriptions: new Map(),
-      taken: isSame ? kept.taken.map((offset, partition) => Math.min(offset, ends[partition] ?? 0)) : [],
-      sentBelow: isSame && !kept.isEnd ? ends : [],
-      sentBeforeUs: isSame && !kept.isEnd ? parts.receiptUs() : 0,
-      stop() {
-        isOver = true
-        following.stop()
-        rights.forget(followed)
-        for (const filter of heard.subscriptions.keys()) delivering.endRetained(filter)
-        delivering.wake()
-        if (channels.get(channel) === heard) channels.delete(channel)
-      },
+    function leave(): void {
+      endReason = 'left'
+      rights.forget(followed)
     }
-    channels.set(channel, heard)
-    // The access may have ended since it was checked.
-    await rights.watch(followed, reader)
-    begins.push(() => {
-      if (!isOver) following.start(delivering.followerOf(heard))
-    })
-    return heard
+    try {
+      // From its check on, so that no end of the right is missed.
+      await rights.watch(followed, { credential, channel, action: 'read', address }, thing)
+      const ended = followed.ended()
+      if (ended === 'access_ended') throw new FilterError(reasons.notAuthorized, 'the thing is not connected to the channel of the filter')
+      if (ended !== undefined) throw new AccessUnavailableError('the rights of a subscription cannot be checked now')
+      isAdmitted = true
+      const following = await log.follow(channel, kept && { log: kept.log, offsets: kept.acknowledged, partition: 0, rows: 0 })
+      if (following.lost) delivering.countLost(channel)
+      const isSame = kept?.log === following.log
+      // Below may have been sent before a crash; from there on nothing was sent, also if the log lost messages since.
+      const ends = isSame ? await endsOf(log, channel) : []
+      const heard: Heard = {
+        channel,
+        following,
+        subscriptions: new Map(),
+        taken: isSame ? kept.taken.map((offset, partition) => Math.min(offset, ends[partition] ?? 0)) : [],
+        sentBelow: isSame && !kept.isEnd ? ends : [],
+        sentBeforeUs: isSame && !kept.isEnd ? parts.receiptUs() : 0,
+        stop() {
+          leave()
+          following.stop()
+          for (const filter of heard.subscriptions.keys()) delivering.endRetained(filter)
+          delivering.wake()
+          if (channels.get(channel) === heard) channels.delete(channel)
+        },
+      }
+      channels.set(channel, heard)
+      begins.push(() => {
+        if (endReason === undefined) following.start(delivering.followerOf(heard))
+      })
+      return heard
+    } catch (error) {
+      leave()
+      throw error
+    }
   }
 
   function count(): number {

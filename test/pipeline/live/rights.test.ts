@@ -2,8 +2,9 @@
 
 import { pino } from 'pino'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import type { AccessRequest } from '../../../control-plane/client.ts'
 import type { EndReason } from '../../../http/event-stream.ts'
-import { type StreamReader, watchRights } from '../../../pipeline/live/rights.ts'
+import { watchRights } from '../../../pipeline/live/rights.ts'
 import type { Stream } from '../../../readers/live/stream.ts'
 import { channel, type FakeAccess, openFakeAccess } from '../../readers/live/served-live.ts'
 
@@ -11,7 +12,6 @@ beforeEach(() => void vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'
 afterEach(() => void vi.useRealTimers())
 
 const logger = pino({ level: 'silent' })
-const right = { allowed: true, publisher: null, owner: 'user' } as const
 
 function fakeStream(): Stream {
   let ended: EndReason | undefined
@@ -21,7 +21,7 @@ function fakeStream(): Stream {
 async function watched(access: FakeAccess): Promise<() => EndReason | undefined> {
   const stream = fakeStream()
   const request = { credential: { scheme: 'Bearer', secret: 'owner' }, channel, action: 'read' } as const
-  await watchRights(access, logger).watch(stream, { request, right })
+  await watchRights(access, logger).watch(stream, request, null)
   return () => stream.ended()
 }
 
@@ -67,13 +67,12 @@ test('after missed changes a hundred permissions are checked at a time, those wi
   const access = openFakeAccess()
   const rights = watchRights(access, logger)
   const streams = Array.from({ length: 350 }, () => fakeStream())
-  const readerOf = (nth: number): StreamReader => {
+  const requestOf = (nth: number): AccessRequest => {
     const credential = { scheme: 'Thing', secret: `secret-${nth}` } as const
-    const right = { allowed: true, publisher: `t${nth}`, owner: 'user' } as const
-    access.rights.set(credential.secret, right)
-    return { request: { credential, channel, action: 'read' }, right }
+    access.rights.set(credential.secret, { allowed: true, publisher: `t${nth}`, owner: 'user' })
+    return { credential, channel, action: 'read' }
   }
-  await Promise.all(streams.map((stream, nth) => rights.watch(stream, readerOf(nth))))
+  await Promise.all(streams.map((stream, nth) => rights.watch(stream, requestOf(nth), `t${nth}`)))
   const asked: string[] = []
   let release = Promise.withResolvers<void>()
   const answer = access.authorize.bind(access)

@@ -2,6 +2,8 @@
 
 import type { IPublishPacket, ISubackPacket, ISubscription, Packet } from 'mqtt-packet'
 import { expect, test } from 'vitest'
+import { AccessUnavailableError } from '../../../control-plane/client.ts'
+import { openRetainedRecords } from '../../../pipeline/mqtt/retained/records.ts'
 import type { RawMessage } from '../../../pipeline/source.ts'
 import { channel, looseKey, thing } from '../ingest/site.ts'
 import type { Client, Version } from './client.ts'
@@ -264,18 +266,39 @@ test.each<[what: string, end: (site: MqttSite) => void, reasonCode: number]>([
   expect(await client.next()).toBeUndefined()
 })
 
-test('a right that ends while the subscription begins ends the connection', async () => {
+test('the right to a channel is asked for once', async () => {
+  const site = await openSite()
+  const client = await site.connect()
+  const asked = site.keys.requests.length
+  expect(await subscribe(client, [base, `${base}/a`])).toEqual([1, 1])
+  expect(site.keys.requests.slice(asked)).toMatchObject([{ channel, action: 'read' }])
+})
+
+test('a right that ends while it is asked for is refused', async () => {
   const site = await openSite()
   const client = await site.connect()
   const authorize = site.keys.authorize.bind(site.keys)
-  let looks = 0
   site.keys.authorize = request => {
-    if (request.action === 'read') site.keys.isConnected = ++looks === 1
-    return authorize(request)
+    const right = authorize(request)
+    if (site.keys.isConnected) {
+      site.keys.isConnected = false
+      site.change({ kind: 'disconnected', thing, channel })
+    }
+    return right
   }
+  expect(await subscribe(client, [base])).toEqual([0x87])
+})
+
+test('a right that ends while the subscription begins ends the connection', async () => {
+  const ready = async (): Promise<void> => {
+    site.keys.isConnected = false
+    site.change({ kind: 'disconnected', thing, channel })
+  }
+  const [keep, clear, close] = [async () => undefined, async () => undefined, async () => undefined]
+  const site = await openSite({ retained: { ...openRetainedRecords(3), ready, keep, clear, close } })
+  const client = await site.connect()
   client.send({ cmd: 'subscribe', messageId: 7, subscriptions: [{ topic: base, qos: 1 }] })
-  expect(await client.rest()).toMatchObject([{ cmd: 'disconnect', reasonCode: 0x87 }])
-  expect(looks).toBe(2)
+  expect((await client.rest()).at(-1)).toMatchObject({ cmd: 'disconnect', reasonCode: 0x87 })
 })
 
 test('a key after a question mark of a refused filter is in no line', async () => {
@@ -299,7 +322,14 @@ test('a subscription is refused while the log or the rights cannot be asked, and
   const client = await site.connect()
   site.topic.failure = new Error('the brokers are away')
   expect(await subscribe(client, [base])).toEqual([0x80])
+  const asked = site.keys.requests.length
   site.topic.failure = undefined
+  site.keys.fail = new AccessUnavailableError('the control plane is away')
+  expect(await subscribe(client, [base])).toEqual([0x80])
+  site.change({ kind: 'channel', channel })
+  // What was refused is not watched.
+  expect(site.keys.requests).toHaveLength(asked + 1)
+  delete site.keys.fail
   expect(await subscribe(client, [base])).toEqual([1])
 })
 
