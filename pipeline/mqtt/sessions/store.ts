@@ -30,7 +30,7 @@ export interface KeptPosition {
   readonly acknowledged: readonly number[]
   /** All before it was sent, of which only what is in flight is sent again. */
   readonly taken: readonly number[]
-  /** Nothing was sent since. Only once the connection has ended: while it lives this is not known, and after a crash neither. */
+  /** Nothing beyond was sent. Only once the connection has ended, and had got to the end of what one before a crash may have sent. */
   readonly isEnd: boolean
 }
 

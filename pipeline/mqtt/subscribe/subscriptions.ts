@@ -225,15 +225,16 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
     state(hasEnded: boolean): Pick<KeptSession, 'subscriptions' | 'positions' | 'inFlight'> {
       const subscriptions: KeptSubscription[] = []
       const positions: Record<string, KeptPosition> = {}
-      for (const [channel, { following, subscriptions: own, taken }] of channels) {
+      for (const [channel, { following, subscriptions: own, taken, sentBelow }] of channels) {
         for (const [filter, { qos, isNoLocal, identifier }] of own) subscriptions.push({ filter, qos, isNoLocal, identifier })
         const { log, offsets } = following.streamOffset()
         const latest = offsets.map((offset, partition) => Math.max(offset, taken[partition] ?? 0))
-        positions[channel] = { log, acknowledged: [...offsets], taken: latest, isEnd: hasEnded }
+        const isPast = latest.every((offset, partition) => offset >= (sentBelow[partition] ?? 0))
+        positions[channel] = { log, acknowledged: [...offsets], taken: latest, isEnd: hasEnded && isPast }
       }
-      const isPast = ({ channel, partition, offset }: LogOffset): boolean =>
+      const isLeftOut = ({ channel, partition, offset }: LogOffset): boolean =>
         offset < (positions[channel]?.acknowledged[partition] ?? Infinity)
-      const waiting = sentAgain(inFlight.state(isPast), ({ channel }) => positions[channel] !== undefined)
+      const waiting = sentAgain(inFlight.state(isLeftOut), ({ channel }) => positions[channel] !== undefined)
       for (const { at } of waiting) {
         if (at === undefined) continue
         const acknowledged = positions[at.channel]!.acknowledged as number[]

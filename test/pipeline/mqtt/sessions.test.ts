@@ -113,6 +113,20 @@ test('it goes on in another process, after a crash of the first: nothing is lost
   expect(await heard(again, 'end')).toEqual(['end'])
 })
 
+test('what a connection after a crash did not get to is marked for the next one too', async () => {
+  await subscribe(await connect(await open()))
+  const lost = await connect(await open())
+  for (const text of ['a', 'b', 'c']) append(text)
+  for (let nth = 0; nth < 3; nth++) await next(lost)
+  const site = await open()
+  const slow = await connect(site, 5, { properties: { sessionExpiryInterval: 600, receiveMaximum: 1 } })
+  expect(await heard(slow, 'a')).toEqual(['a again'])
+  await leave(slow)
+  const later = await connect(site)
+  append('last')
+  expect(await heard(later, 'last')).toEqual(['b again', 'c again', 'last'])
+})
+
 test('after a crash what was received before it is marked, also above the end that the log reports then', async () => {
   const client = await connect(await open())
   await subscribe(client)
