@@ -1,9 +1,10 @@
 // The contract of every RetainedStore.
 
 import { randomUUID } from 'node:crypto'
-import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { LogUnavailableError } from '../../pipeline/log.ts'
 import type { RetainedMessage, RetainedStore } from '../../pipeline/mqtt/retained/store.ts'
+import { openReopening } from './reopening.ts'
 
 /** A store that can be closed and opened again. */
 export interface RetainedUnderTest {
@@ -32,24 +33,7 @@ export function retainedMessage(offset: number, own: Partial<RetainedMessage> = 
 
 /** @param start called once for each test @param isBreakable whether it has `break` */
 export function retainedConformance(name: string, start: () => RetainedUnderTest, isBreakable = false): void {
-  async function under(): Promise<RetainedUnderTest & { readonly store: RetainedStore; readonly reopen: () => Promise<RetainedStore> }> {
-    const made = start()
-    let store = made.open()
-    onTestFinished(() => store.close())
-    await store.ready()
-    return {
-      ...made,
-      get store() {
-        return store
-      },
-      async reopen() {
-        await store.close()
-        store = made.open()
-        await store.ready()
-        return store
-      },
-    }
-  }
+  const under = () => openReopening(start())
 
   describe(`${name} fulfils the contract of a store of retained messages`, () => {
     test.each<Partial<RetainedMessage>>([

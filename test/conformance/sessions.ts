@@ -1,7 +1,7 @@
 // The contract of every SessionStore.
 
 import { randomUUID } from 'node:crypto'
-import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import {
   type HeldSession,
   type KeptSession,
@@ -9,6 +9,7 @@ import {
   type SessionStore,
   SessionsUnavailableError,
 } from '../../pipeline/mqtt/sessions/store.ts'
+import { openReopening } from './reopening.ts'
 
 /** A store of sessions that can be closed and opened again, and whose clock can be moved. */
 export interface SessionsUnderTest {
@@ -18,7 +19,6 @@ export interface SessionsUnderTest {
   /** The store cannot be reached from now on, until `mend`; absent if that cannot be done to it. */
   readonly break?: () => void
   readonly mend?: () => Promise<void>
-  readonly dispose: () => Promise<void>
 }
 
 const untold = (): void => expect.unreachable('told that another took the session')
@@ -51,26 +51,8 @@ export function someClient(clientId = 'a client'): SessionKey {
 }
 
 /** @param start called once for each test @param isBreakable whether it has `break` */
-export function sessionConformance(name: string, start: () => Promise<SessionsUnderTest>, isBreakable = false): void {
-  async function under(): Promise<SessionsUnderTest & { readonly store: SessionStore; readonly reopen: () => Promise<SessionStore> }> {
-    const made = await start()
-    let store = made.open()
-    onTestFinished(async () => {
-      await store.close()
-      await made.dispose()
-    })
-    return {
-      ...made,
-      get store() {
-        return store
-      },
-      async reopen() {
-        await store.close()
-        store = made.open()
-        return store
-      },
-    }
-  }
+export function sessionConformance(name: string, start: () => SessionsUnderTest, isBreakable = false): void {
+  const under = () => openReopening(start())
 
   /** What is kept now, without holding it. */
   async function keptIn(store: SessionStore, key: SessionKey): Promise<KeptSession | undefined> {

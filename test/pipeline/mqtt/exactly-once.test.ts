@@ -6,13 +6,13 @@ import type { IConnectPacket, IPublishPacket } from 'mqtt-packet'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { LogUnavailableError, type OutgoingMessage } from '../../../pipeline/log.ts'
 import { openEmbeddedSessions } from '../../../pipeline/mqtt/sessions/embedded.ts'
-import { type SessionStore, SessionsUnavailableError } from '../../../pipeline/mqtt/sessions/store.ts'
+import type { SessionStore } from '../../../pipeline/mqtt/sessions/store.ts'
 import { temporaryFolder } from '../../temporary-folder.ts'
 import { channel, thing } from '../ingest/site.ts'
 import { silent } from '../kafka/stored-messages.ts'
 import { type FakeTopic, openFakeTopic } from '../live/fake-topic.ts'
 import type { Client, Version } from './client.ts'
-import { type MqttSite, openSite, ping, publish, type SiteOptions } from './site.ts'
+import { fullWhile, type MqttSite, openSite, ping, publish, type SiteOptions, withHeld } from './site.ts'
 
 let topic: FakeTopic
 let sessions: SessionStore
@@ -283,19 +283,12 @@ test('what waits for the log is not stored once another connection has the sessi
   let asked = 0
   let isAway = true
   const site = await open({
-    sessions: {
-      ...sessions,
-      async take(...taking) {
-        const held = await sessions.take(...taking)
-        return {
-          ...held,
-          async isHeld() {
-            if (!isHeld) asked++
-            return isHeld
-          },
-        }
+    sessions: withHeld(sessions, () => ({
+      async isHeld() {
+        if (!isHeld) asked++
+        return isHeld
       },
-    },
+    })),
     async append(messages) {
       if (!isAway) return append(messages)
       isHeld = false
@@ -362,15 +355,7 @@ test('a connection that ends does not wait for what is looked up', async () => {
 })
 
 test('who lost the session stores nothing more with QoS 2', async () => {
-  const site = await open({
-    sessions: {
-      ...sessions,
-      async take(...taking) {
-        const held = await sessions.take(...taking)
-        return { ...held, isHeld: async () => false }
-      },
-    },
-  })
+  const site = await open({ sessions: withHeld(sessions, () => ({ isHeld: async () => false })) })
   const client = await connect(site)
   send(client, 1)
   expect(await client.rest()).toMatchObject([{ cmd: 'disconnect', reasonCode: 0x89 }])
@@ -379,18 +364,7 @@ test('who lost the session stores nothing more with QoS 2', async () => {
 
 test('while sessions cannot be saved nothing with QoS 2 is stored', async () => {
   let isFull = false
-  const site = await open({
-    sessions: {
-      ...sessions,
-      async take(...taking) {
-        const held = await sessions.take(...taking)
-        return {
-          ...held,
-          save: session => (isFull ? Promise.reject(new SessionsUnavailableError('the disk is full')) : held.save(session)),
-        }
-      },
-    },
-  })
+  const site = await open({ sessions: fullWhile(() => isFull, sessions) })
   const client = await connect(site)
   isFull = true
   send(client, 1)
@@ -521,18 +495,7 @@ test('a PUBREC with an error ends a message, and one of an unknown id changes no
 
 test('no message is sent with QoS 2 before its packet id is saved', async () => {
   let isFull = false
-  const site = await open({
-    sessions: {
-      ...sessions,
-      async take(...taking) {
-        const held = await sessions.take(...taking)
-        return {
-          ...held,
-          save: session => (isFull ? Promise.reject(new SessionsUnavailableError('the disk is full')) : held.save(session)),
-        }
-      },
-    },
-  })
+  const site = await open({ sessions: fullWhile(() => isFull, sessions) })
   const client = await connect(site)
   await subscribe(client)
   isFull = true
@@ -566,19 +529,12 @@ test('a connection that has ended saves nothing more', async () => {
   let isSlow = false
   const saves: (() => void)[] = []
   const site = await open({
-    sessions: {
-      ...sessions,
-      async take(...taking) {
-        const held = await sessions.take(...taking)
-        return {
-          ...held,
-          async save(session) {
-            await held.save(session)
-            if (isSlow) await new Promise<void>(resolve => void saves.push(resolve))
-          },
-        }
+    sessions: withHeld(sessions, held => ({
+      async save(session) {
+        await held.save(session)
+        if (isSlow) await new Promise<void>(resolve => void saves.push(resolve))
       },
-    },
+    })),
   })
   const client = await connect(site)
   await subscribe(client)
@@ -601,19 +557,12 @@ test('a PUBREC that is repeated is saved and answered once', async () => {
   let isSlow = false
   const saves: (() => void)[] = []
   const site = await open({
-    sessions: {
-      ...sessions,
-      async take(...taking) {
-        const held = await sessions.take(...taking)
-        return {
-          ...held,
-          async isHeld() {
-            if (isSlow) await new Promise<void>(resolve => void saves.push(resolve))
-            return held.isHeld()
-          },
-        }
+    sessions: withHeld(sessions, held => ({
+      async isHeld() {
+        if (isSlow) await new Promise<void>(resolve => void saves.push(resolve))
+        return held.isHeld()
       },
-    },
+    })),
   })
   const client = await connect(site)
   await subscribe(client)

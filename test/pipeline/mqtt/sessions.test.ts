@@ -6,11 +6,11 @@ import { join } from 'node:path'
 import type { IConnackPacket, IConnectPacket, IPublishPacket, ISubackPacket } from 'mqtt-packet'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { openEmbeddedSessions } from '../../../pipeline/mqtt/sessions/embedded.ts'
-import { type SessionStore, SessionsUnavailableError } from '../../../pipeline/mqtt/sessions/store.ts'
+import type { SessionStore } from '../../../pipeline/mqtt/sessions/store.ts'
 import { channel, thing } from '../ingest/site.ts'
 import { type FakeTopic, openFakeTopic } from '../live/fake-topic.ts'
 import type { Client, Version } from './client.ts'
-import { type MqttSite, openSite } from './site.ts'
+import { fullWhile, type MqttSite, openSite } from './site.ts'
 
 const base = `channels/${channel}/messages`
 let topic: FakeTopic
@@ -350,16 +350,7 @@ test('while the log is away a session cannot go on, and keeps what it had', asyn
 
 test('while sessions cannot be saved, a CONNECT that wants one is refused, and a SUBSCRIBE ends the connection', async () => {
   let isFull = false
-  const save = <Result>(saved: Promise<Result>): Promise<Result> =>
-    isFull ? Promise.reject(new SessionsUnavailableError('the disk is full')) : saved
-  const failing: SessionStore = {
-    ...sessions,
-    async take(...of) {
-      const held = await sessions.take(...of)
-      return { ...held, save: session => save(held.save(session)) }
-    },
-  }
-  const site = await open({ sessions: failing })
+  const site = await open({ sessions: fullWhile(() => isFull, sessions) })
   const client = await connect(site)
   isFull = true
   const refused = await site.open(5, { clientId: 'other', clean: false, properties: { sessionExpiryInterval: 600 } })

@@ -17,7 +17,7 @@ import { openMqttMetrics } from '../../../pipeline/mqtt/metrics.ts'
 import type { MqttOptions } from '../../../pipeline/mqtt/options.ts'
 import { openRetainedRecords } from '../../../pipeline/mqtt/retained/records.ts'
 import type { RetainedStore } from '../../../pipeline/mqtt/retained/store.ts'
-import type { SessionStore } from '../../../pipeline/mqtt/sessions/store.ts'
+import { type HeldSession, type SessionStore, SessionsUnavailableError } from '../../../pipeline/mqtt/sessions/store.ts'
 import { startServer } from '../../http/test-server.ts'
 import { type FakeLog, openFakeLog } from '../fake-log.ts'
 import type { Shown } from '../ingest/device.ts'
@@ -225,4 +225,23 @@ export function holdAppends(): { readonly waiting: (() => void)[]; readonly appe
     return log.append(messages)
   }
   return { waiting, append }
+}
+
+/** @param own in place of what a held session has */
+export function withHeld(store: SessionStore, own: (held: HeldSession) => Partial<HeldSession>): SessionStore {
+  return {
+    ...store,
+    async take(...taking) {
+      const held = await store.take(...taking)
+      return { ...held, ...own(held) }
+    },
+  }
+}
+
+/** A store that saves nothing while this returns true. */
+export function fullWhile(isFull: () => boolean, store: SessionStore): SessionStore {
+  const full = async (): Promise<never> => {
+    throw new SessionsUnavailableError('the disk is full')
+  }
+  return withHeld(store, held => ({ save: session => (isFull() ? full() : held.save(session)) }))
 }

@@ -9,27 +9,24 @@ import { keptSession, sessionConformance, someClient } from '../../../conformanc
 import { temporaryFolder } from '../../../temporary-folder.ts'
 import { silent } from '../../kafka/stored-messages.ts'
 
-sessionConformance('a file of sessions', async () => {
+sessionConformance('a file of sessions', () => {
   const path = `${temporaryFolder()}/sessions.sqlite`
   let nowMs = Date.now()
-  let isOpen = false
   let store: SessionStore | undefined
   return {
     open() {
-      if (isOpen) return store!
+      if (store !== undefined) return store
       const opened = openEmbeddedSessions({ path, logger: silent, clock: () => nowMs })
-      isOpen = true
       store = {
         ...opened,
         close() {
-          isOpen = false
+          store = undefined
           return opened.close()
         },
       }
       return store
     },
     pass: ms => void (nowMs += ms),
-    dispose: async () => undefined,
   }
 })
 

@@ -24,7 +24,7 @@ const newTopic = (): string => `test-${randomBytes(6).toString('hex')}`
 describeWithOwnKafka('on Kafka', kafka => {
   sessionConformance(
     'a topic of sessions',
-    async () => {
+    () => {
       const topic = newTopic()
       let nowMs = Date.now()
       return {
@@ -36,7 +36,6 @@ describeWithOwnKafka('on Kafka', kafka => {
           kafka.proxy.cut()
         },
         mend: () => kafka.proxy.heal(),
-        dispose: async () => undefined,
       }
     },
     true,
