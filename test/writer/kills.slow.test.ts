@@ -71,15 +71,16 @@ describeUnlessMissing('kills', missingKafka() ?? missingPostgres(), () => {
     },
   )
 
-  test('messages published over MQTT with QoS 1 are stored, and reach sessions that stay, whatever dies (npm run soak -- mqtt: for longer)', async () => {
+  test('messages published over MQTT are stored, and reach sessions that stay, with QoS 2 exactly once, whatever dies (npm run soak -- mqtt: for longer)', async () => {
     const seed = Number(process.env['SLUICE_TEST_SEED'] ?? randomInt(2 ** 31))
     const lines: string[] = []
-    const kinds: readonly MqttFaultKind[] = ['ingest killed', 'subscriber cut', 'broker killed', 'ingest killed']
+    const kinds: readonly MqttFaultKind[] = ['ingest killed', 'device cut', 'broker killed', 'ingest killed']
     const { counted, faults } = await mqttKillRun({ seed, rounds: 1, kinds, perSecond: 200, onProgress: line => void lines.push(line) })
     const said = `seed ${seed} (SLUICE_TEST_SEED)\n${lines.join('\n')}\n${JSON.stringify(counted)}`
     if (process.env['SLUICE_TEST_PROGRESS'] !== undefined) console.log(said)
     expect(faults, said).toEqual([])
     expect(counted.acknowledged, said).toBeGreaterThan(300)
+    expect(counted.acknowledgedOnce, said).toBeGreaterThan(100)
     expect(counted.repeats, said).toBeGreaterThan(0)
   })
 })

@@ -1,9 +1,17 @@
-// Devices that speak MQTT in packets, whatever becomes of the servers: a publisher sends again what was not acknowledged, and a subscriber has a session that
-// outlives its connections.
+// Devices that speak MQTT in packets, whatever becomes of the servers: a publisher sends again what was not acknowledged, a subscriber has a session that outlives
+// its connections, and with QoS 2 a publisher has one too.
 
 import { connect } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
-import { generate, type IConnackPacket, type IConnectPacket, type IPublishPacket, type Packet, parser } from 'mqtt-packet'
+import {
+  generate,
+  type IConnackPacket,
+  type IConnectPacket,
+  type IPublishPacket,
+  type IPubrelPacket,
+  type Packet,
+  parser,
+} from 'mqtt-packet'
 import type { Random } from '../../fuzz/random.ts'
 import { numberIn } from '../messages.ts'
 
@@ -12,6 +20,8 @@ export interface Device {
   readonly key: string
   readonly clientId: string
   readonly version: 4 | 5
+  /** Of what it publishes, or subscribes to. */
+  readonly qos: 1 | 2
   /** Of the instances: each connection is to one of them. */
   readonly ports: readonly number[]
   readonly random: Random
@@ -62,11 +72,49 @@ async function openLink(device: Device, isClean: boolean, onPacket: (packet: Pac
   return { send, pause, cut, isSessionPresent: answer.sessionPresent, ended }
 }
 
+interface Connected {
+  readonly device: Device
+  readonly isClean: boolean
+  readonly isOver: () => boolean
+  readonly onPacket: (packet: Packet) => void
+  /** Called for a lost session. */
+  readonly onFault: (text: string) => void
+  /** Resolves when the connection is no longer needed, or has ended. */
+  readonly serve: (link: Link) => Promise<void>
+}
+
+/** Connects again whenever the connection has ended. */
+async function keepConnected({ device, isClean, isOver, onPacket, onFault, serve }: Connected): Promise<void> {
+  let hasSession = false
+  while (!isOver()) {
+    const link = await openLink(device, isClean, onPacket)
+    if (link === undefined) {
+      await wait(50 + device.random.below(100))
+      continue
+    }
+    if (hasSession && !link.isSessionPresent) onFault(`the session of ${device.clientId} is gone`)
+    hasSession = !isClean
+    await serve(link)
+    link.cut()
+  }
+}
+
+/** How long a device hangs before its connection ends, so that what is sent meanwhile never arrives. */
+const hangMs = 100
+
+async function hangUp(link: Link | undefined): Promise<void> {
+  link?.pause()
+  await wait(hangMs)
+  link?.cut()
+}
+
 export interface Publisher {
+  readonly qos: 1 | 2
   /** Numbers of messages that were acknowledged. */
   readonly acknowledged: ReadonlySet<number>
-  /** Sent and not acknowledged. */
+  /** Sent and not acknowledged; with QoS 2 to the last step. */
   inFlight(): number
+  cut(): Promise<void>
   /** Resolves when all that was sent is acknowledged, or after the time; what is not acknowledged then is a fault. */
   stop(msMax?: number): Promise<void>
 }
@@ -75,35 +123,45 @@ export interface Publisher {
 const stuckMs = 60_000
 const windowMax = 32
 const burst = 8
+/** Its PUBCOMP was lost (MQTT 5 §4.3.3). */
+const idNotFound = 0x92
 
-/** @param next the number of the next message, and where it is published @param onFault called for a refused message */
+/** @param next the number of the next message, and where it is published @param onFault called for a refused message, and a lost session */
 export function startPublisher(
   device: Device,
   perSecond: number,
   next: () => { readonly number: number; readonly topic: string; readonly payload: Buffer },
   onFault: (text: string) => void,
 ): Publisher {
+  const { qos } = device
   const acknowledged = new Set<number>()
-  /** By packet id, in the order in which they were sent. */
-  const unacknowledged = new Map<number, { readonly number: number; readonly packet: IPublishPacket }>()
+  /** By packet id, in the order in which they were sent: the packet that waits for an answer. */
+  const unacknowledged = new Map<number, { readonly number: number; readonly packet: IPublishPacket | IPubrelPacket }>()
   let isStopping = false
   let isStopped = false
   let link: Link | undefined
   let lastId = 0
 
   function onPacket(packet: Packet): void {
-    if (packet.cmd !== 'puback') return
-    const sent = unacknowledged.get(packet.messageId!)
-    if (sent === undefined || (packet.reasonCode ?? 0) >= 0x80) return onFault(`${device.clientId} got ${JSON.stringify(packet)}`)
-    unacknowledged.delete(packet.messageId!)
+    if (packet.cmd !== 'puback' && packet.cmd !== 'pubrec' && packet.cmd !== 'pubcomp') return
+    const messageId = packet.messageId!
+    const { reasonCode = 0 } = packet
+    const sent = unacknowledged.get(messageId)
+    const isRefused = reasonCode >= 0x80 && !(packet.cmd === 'pubcomp' && reasonCode === idNotFound)
+    if (sent === undefined || isRefused) return onFault(`${device.clientId} got ${JSON.stringify(packet)}`)
     acknowledged.add(sent.number)
+    if (packet.cmd === 'pubrec') {
+      const release = { cmd: 'pubrel', messageId } as const
+      unacknowledged.set(messageId, { number: sent.number, packet: release })
+      link?.send(release)
+    } else unacknowledged.delete(messageId)
   }
 
   function publish(): void {
     const { number, topic, payload } = next()
     do lastId = (lastId % 65_535) + 1
     while (unacknowledged.has(lastId))
-    const packet = { cmd: 'publish', qos: 1, dup: false, retain: false, messageId: lastId, topic, payload } as const
+    const packet = { cmd: 'publish', qos, dup: false, retain: false, messageId: lastId, topic, payload } as const
     unacknowledged.set(lastId, { number, packet })
     link?.send(packet)
   }
@@ -119,26 +177,20 @@ export function startPublisher(
     link?.cut()
   }
 
-  async function connectAgain(): Promise<void> {
-    while (!isDone()) {
-      const opened = await openLink(device, true, onPacket)
-      if (opened === undefined) {
-        await wait(50 + device.random.below(100))
-        continue
-      }
-      for (const { packet } of unacknowledged.values()) opened.send({ ...packet, dup: true })
-      link = opened
-      if (isDone()) opened.cut()
-      await opened.ended
-      link = undefined
-    }
+  async function serve(opened: Link): Promise<void> {
+    for (const { packet } of unacknowledged.values()) opened.send(packet.cmd === 'publish' ? { ...packet, dup: true } : packet)
+    link = opened
+    if (!isDone()) await opened.ended
+    link = undefined
   }
 
-  const running = Promise.all([flow(), connectAgain()])
+  const running = Promise.all([flow(), keepConnected({ device, isClean: qos === 1, isOver: isDone, onPacket, onFault, serve })])
   running.catch(() => undefined)
   return {
+    qos,
     acknowledged,
     inFlight: () => unacknowledged.size,
+    cut: () => hangUp(link),
     async stop(msMax = stuckMs) {
       isStopping = true
       await Promise.race([running, wait(msMax, undefined, { ref: false })])
@@ -149,7 +201,7 @@ export function startPublisher(
   }
 }
 
-/** How often a message was delivered: as new, and with DUP. */
+/** How often a message was delivered: as new, and with DUP. With QoS 2 what comes again under its packet id is not delivered again. */
 export interface Deliveries {
   fresh: number
   repeats: number
@@ -159,26 +211,28 @@ export interface Deliveries {
 
 export interface Subscriber {
   readonly name: string
+  readonly qos: 1 | 2
   /** By the number of the message. */
   readonly heard: ReadonlyMap<number, Deliveries>
   /** Resolves with the first SUBACK. */
   readonly listening: Promise<void>
-  /** Its device hangs and then ends the connection, so that what is sent meanwhile never arrives. */
   cut(): Promise<void>
   stop(): Promise<void>
 }
 
 /** A pause before some acknowledgements, in which messages wait for one. */
 const pauseMsMax = 200
-const hangMs = 100
 
 /** @param onFault called for a lost session */
 export function startSubscriber(device: Device, filters: readonly string[], onFault: (text: string) => void): Subscriber {
+  const { qos } = device
   const heard = new Map<number, Deliveries>()
   const listening = Promise.withResolvers<void>()
-  let isListening = false
+  /** Of QoS 2, until their PUBREL. */
+  const unreleased = new Set<number>()
+  const answers: Packet[] = []
   let isStopped = false
-  let connections = 0
+  let connections = 1
   let link: Link | undefined
 
   function hear(payload: string, dup: boolean): void {
@@ -191,56 +245,43 @@ export function startSubscriber(device: Device, filters: readonly string[], onFa
     deliveries.by.push(`connection ${connections}${dup ? ' with DUP' : ''} at ${new Date().toISOString()}`)
   }
 
-  const goesOn = (): boolean => !isStopped
-
-  async function connectAgain(): Promise<void> {
-    while (goesOn()) {
-      connections++
-      const waiting: number[] = []
-      const opened = await openLink(device, false, packet => {
-        if (packet.cmd === 'publish') {
-          hear(packet.payload.toString(), packet.dup)
-          waiting.push(packet.messageId!)
-        } else if (packet.cmd === 'suback') {
-          if (packet.granted.some(code => code !== 1))
-            return onFault(`${device.clientId} may not subscribe: ${JSON.stringify(packet.granted)}`)
-          isListening = true
-          listening.resolve()
-        }
-      })
-      if (opened === undefined) {
-        await wait(50 + device.random.below(100))
-        continue
-      }
-      link = opened
-      if (!opened.isSessionPresent) {
-        if (isListening) onFault(`the session of ${device.clientId} is gone`)
-        opened.send({ cmd: 'subscribe', messageId: 1, subscriptions: filters.map(topic => ({ topic, qos: 1 })) })
-      }
-      const end = new AbortController()
-      const ended = opened.ended.then(() => end.abort())
-      while (!end.signal.aborted && goesOn()) {
-        await Promise.race([wait(device.random.oneIn(20) ? device.random.below(pauseMsMax) : 5), ended])
-        // In the order in which they came (MQTT 5 §4.6).
-        for (const messageId of waiting.splice(0)) opened.send({ cmd: 'puback', messageId })
-      }
-      opened.cut()
-      link = undefined
+  function onPacket(packet: Packet): void {
+    const { messageId = 0 } = packet
+    if (packet.cmd === 'publish') {
+      if (!unreleased.has(messageId)) hear(packet.payload.toString(), packet.dup)
+      if (qos === 2) unreleased.add(messageId)
+      answers.push({ cmd: qos === 1 ? 'puback' : 'pubrec', messageId })
+    } else if (packet.cmd === 'pubrel') {
+      unreleased.delete(messageId)
+      answers.push({ cmd: 'pubcomp', messageId })
+    } else if (packet.cmd === 'suback') {
+      if (packet.granted.some(code => code !== qos)) onFault(`${device.clientId} may not subscribe: ${JSON.stringify(packet.granted)}`)
+      listening.resolve()
     }
   }
 
-  const running = connectAgain()
+  async function serve(opened: Link): Promise<void> {
+    link = opened
+    if (!opened.isSessionPresent) opened.send({ cmd: 'subscribe', messageId: 1, subscriptions: filters.map(topic => ({ topic, qos })) })
+    const end = new AbortController()
+    const ended = opened.ended.then(() => end.abort())
+    while (!end.signal.aborted && !isStopped) {
+      await Promise.race([wait(device.random.oneIn(20) ? device.random.below(pauseMsMax) : 5), ended])
+      // In the order in which they came (MQTT 5 §4.6).
+      for (const answer of answers.splice(0)) opened.send(answer)
+    }
+    link = undefined
+    connections++
+  }
+
+  const running = keepConnected({ device, isClean: false, isOver: () => isStopped, onPacket, onFault, serve })
   running.catch(() => undefined)
   return {
     name: device.clientId,
+    qos,
     heard,
     listening: listening.promise,
-    async cut() {
-      const cut = link
-      cut?.pause()
-      await wait(hangMs)
-      cut?.cut()
-    },
+    cut: () => hangUp(link),
     async stop() {
       isStopped = true
       link?.cut()

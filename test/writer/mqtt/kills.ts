@@ -1,5 +1,5 @@
-// The kill run of MQTT: things publish with QoS 1 to two instances of ingest, and subscribers have sessions that stay, while instances, the broker, the writer,
-// and connections of subscribers and to the broker die. Used by the suite in its short form, and by `npm run soak`.
+// The kill run of MQTT: things publish with QoS 1 and 2 to two instances of ingest, and subscribers have sessions that stay, while instances, the broker, the writer,
+// and connections of devices and to the broker die. Used by the suite in its short form, and by `npm run soak`.
 
 import { randomBytes } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -16,7 +16,7 @@ import { type Device, type Publisher, type Subscriber, startPublisher, startSubs
 
 export const mqttFaultNames = [
   'ingest killed',
-  'subscriber cut',
+  'device cut',
   'broker killed',
   'writer killed',
   'log cut',
@@ -41,6 +41,8 @@ export interface MqttKillReport {
   readonly counted: {
     readonly strikes: number
     readonly acknowledged: number
+    /** Of these with QoS 2. */
+    readonly acknowledgedOnce: number
     /** Messages of the log: more where one was sent, or appended, again. */
     readonly inLog: number
     readonly stored: number
@@ -48,7 +50,7 @@ export interface MqttKillReport {
     readonly repeats: number
   }
   readonly seconds: number
-  /** Empty if each acknowledged message is stored and was delivered, and each repeat was marked. */
+  /** Empty if each acknowledged message is stored and was delivered, each repeat was marked, and with QoS 2 there is none. */
   readonly faults: readonly string[]
 }
 
@@ -63,7 +65,7 @@ interface MqttSite extends Site<RelationalSite> {
 
 const instances = 2
 const publishers = 4
-const subscribers = 2
+const subscribers = 4
 const channelsCount = 3
 const faultsMax = 10
 
@@ -75,7 +77,8 @@ export async function mqttKillRun(plan: MqttKillPlan): Promise<MqttKillReport> {
   const onFault = (text: string): void => void faults.push(text)
   const device = (clientId: string, ordinal: number): Device => {
     const { thing, key, ports } = site
-    return { thing, key, ports, clientId, version: ordinal % 2 === 0 ? 5 : 4, random: openRandom(seed, clientId, ordinal) }
+    const random = openRandom(seed, clientId, ordinal)
+    return { thing, key, ports, clientId, version: ordinal % 2 === 0 ? 5 : 4, qos: ordinal % 4 < 2 ? 1 : 2, random }
   }
   let sent = 0
   const next = () => {
@@ -99,7 +102,7 @@ export async function mqttKillRun(plan: MqttKillPlan): Promise<MqttKillReport> {
         let inFlight = 0
         // A moment at which nothing is in flight shows nothing.
         while ((inFlight = sending.reduce((sum, publisher) => sum + publisher.inFlight(), 0)) === 0) await wait(1)
-        await strike(kind, site, heard, random)
+        await strike(kind, site, [...heard, ...sending], random)
         onProgress?.(
           `${new Date().toISOString()} ${strikes}  ${((performance.now() - startedMs) / 1000).toFixed(1)} s  ${kind}, ${inFlight} in flight`,
         )
@@ -120,9 +123,9 @@ export async function mqttKillRun(plan: MqttKillPlan): Promise<MqttKillReport> {
   }
 }
 
-async function strike(kind: MqttFaultKind, site: MqttSite, heard: readonly Subscriber[], random: Random): Promise<void> {
+async function strike(kind: MqttFaultKind, site: MqttSite, devices: readonly (Subscriber | Publisher)[], random: Random): Promise<void> {
   if (kind === 'ingest killed') return site.killIngest(random.below(instances), random.below(500))
-  if (kind === 'subscriber cut') return random.pick(heard).cut()
+  if (kind === 'device cut') return random.pick(devices).cut()
   const fault = faultKinds[kind](site, random)
   await fault.strike()
   await fault.end()
@@ -166,6 +169,9 @@ async function openMqttSite(): Promise<MqttSite> {
         SVC_MQTT_ENABLED: 'true',
         SVC_MQTT_PORT: String(ports[place]!),
         ...shortWaits,
+        // As long and two seconds a message with QoS 2 waits that an instance may have stored.
+        SVC_LOG_REQUEST_TIMEOUT_MS: '5000',
+        SVC_LOG_APPEND_TIMEOUT_MS: '5000',
       })
     const [running, writer] = await Promise.all([Promise.all(ports.map((_, place) => startIngest(place))), site.start(0)])
     await untilReady(writer)
@@ -189,13 +195,19 @@ async function openMqttSite(): Promise<MqttSite> {
   }
 }
 
-/** What the log has, the store has once, and each subscriber got; as new no oftener than it is in the log. */
+/**
+ * What the log has, the store has once, and each subscriber got; as new no oftener than it is in the log. With QoS 2 it is once in the log, and was delivered as often
+ * as it is there.
+ */
 async function check(site: MqttSite, sending: readonly Publisher[], heard: readonly Subscriber[], onFault: (text: string) => void) {
   const ends = await site.logEnds()
   if (!(await site.untilStored(ends))) onFault(`the writer did not drain: ${site.writers[0]?.printed().slice(-2000)}`)
   const inLog = countsOf((await readTopic(site.kafka.brokers, site.topic)).map(({ value }) => value.toString()))
   const acknowledged = sending.flatMap(publisher => [...publisher.acknowledged])
+  const once = sending.filter(({ qos }) => qos === 2).flatMap(publisher => [...publisher.acknowledged])
   for (const number of acknowledged) if (!inLog.has(number)) onFault(`message ${number} was acknowledged, and is not in the log`)
+  for (const number of once)
+    if (inLog.get(number)! > 1) onFault(`message ${number} was published with QoS 2, and is ${inLog.get(number)} times in the log`)
 
   const texts: string[] = []
   for await (const { text } of site.rows()) texts.push(text)
@@ -208,24 +220,30 @@ async function check(site: MqttSite, sending: readonly Publisher[], heard: reado
     await untilHeard(subscriber, inLog)
     for (const [number, copies] of inLog) {
       const { fresh, repeats, by } = subscriber.heard.get(number) ?? { fresh: 0, repeats: 0, by: [] }
-      if (fresh + repeats === 0) onFault(`${subscriber.name} never got message ${number}`)
-      if (fresh > copies)
+      const isRight = subscriber.qos === 1 ? fresh <= copies && fresh + repeats >= copies : fresh + repeats === copies
+      if (!isRight)
         onFault(
-          `${subscriber.name} got message ${number} ${fresh} times without DUP, and it is ${copies} times in the log: ${by.join(', ')}`,
+          `${subscriber.name} got message ${number} ${fresh} times without DUP and ${repeats} times with it, and it is ${copies} times in the log: ${by.join(', ')}`,
         )
     }
   }
   const repeats = heard.flatMap(subscriber => [...subscriber.heard.values()]).reduce((sum, one) => sum + one.repeats, 0)
-  return { acknowledged: acknowledged.length, inLog: sumOf(inLog), stored: texts.length, repeats }
+  return { acknowledged: acknowledged.length, acknowledgedOnce: once.length, inLog: sumOf(inLog), stored: texts.length, repeats }
 }
 
 const quietMs = 5_000
 
-/** Resolves when the subscriber has got them all, or nothing new for a while. */
+/** Resolves when the subscriber has got them all as often as they are in the log, or nothing new for a while. */
 async function untilHeard({ heard }: Subscriber, inLog: ReadonlyMap<number, number>): Promise<void> {
   let [known, sinceMs] = [-1, 0]
-  while (![...inLog.keys()].every(number => heard.has(number))) {
-    if (heard.size > known) [known, sinceMs] = [heard.size, performance.now()]
+  for (;;) {
+    let lacking = 0
+    for (const [number, copies] of inLog) {
+      const { fresh, repeats } = heard.get(number) ?? { fresh: 0, repeats: 0 }
+      lacking += Math.max(copies - fresh - repeats, 0)
+    }
+    if (lacking === 0) return
+    if (lacking !== known) [known, sinceMs] = [lacking, performance.now()]
     else if (performance.now() - sinceMs > quietMs) return
     await wait(50)
   }
