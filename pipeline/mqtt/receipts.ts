@@ -25,7 +25,8 @@ interface ReceiptsParts {
   readonly persistence: () => Persistence | undefined
 }
 
-interface Receipt extends KeptReceipt {
+interface Receipt extends Omit<KeptReceipt, 'waitedMs'> {
+  waitedMs(): number
   /** Whether it is stored; rejects if that cannot be found out now. */
   stored(): Promise<boolean>
 }
@@ -76,7 +77,10 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
   }
 
   /** Whether it is in the log, now or as long as an earlier connection may go on. */
-  async function find({ channel, createdUs, checksum }: KeptReceipt, from: KeptReceipts['origins'][string] | undefined): Promise<boolean> {
+  async function find(
+    { channel, createdUs, checksum, waitedMs }: KeptReceipt,
+    from: KeptReceipts['origins'][string] | undefined,
+  ): Promise<boolean> {
     if (live === undefined || from === undefined) return false
     const following = await live.follow(channel, { ...from, partition: 0, rows: 0 })
     const found = Promise.withResolvers<boolean>()
@@ -102,7 +106,7 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
         else if (!isOver) timer = startTimer(retryMs, look)
       }
       const look = (): void => void looked().catch(found.reject)
-      timer = startTimer(lateMs, look)
+      timer = startTimer(Math.max(lateMs - waitedMs, 0), look)
       return await Promise.race([found.promise, closing.promise])
     } finally {
       isOver = true
@@ -133,7 +137,7 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
       }
       const done = Promise.withResolvers<boolean>()
       done.promise.catch(() => undefined)
-      const receipt = { id, channel, createdUs, checksum, isStored: false, stored: () => done.promise }
+      const receipt = { id, channel, createdUs, checksum, isStored: false, waitedMs: () => 0, stored: () => done.promise }
       receipts.set(id, receipt)
       try {
         await origin(channel)
@@ -167,10 +171,12 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
     },
     /** What an earlier connection may have stored is looked up when the client sends it again. */
     resume({ messages, origins: from }: KeptReceipts): void {
+      const resumedMs = performance.now()
       for (const [channel, origin] of Object.entries(from)) origins.set(channel, origin)
       for (const kept of messages) {
         let stored: Promise<boolean> | undefined
-        const receipt: Receipt = { ...kept, stored: () => (stored ??= lookUp()) }
+        const waitedMs = (): number => kept.waitedMs + Math.floor(performance.now() - resumedMs)
+        const receipt: Receipt = { ...kept, waitedMs, stored: () => (stored ??= lookUp()) }
         const lookUp = async (): Promise<boolean> => {
           const isStored = kept.isStored || (await find(kept, from[kept.channel]))
           settle(receipt, isStored)
@@ -180,13 +186,7 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
       }
     },
     state: (): KeptReceipts => ({
-      messages: [...receipts.values()].map(({ id, channel, createdUs, checksum, isStored }) => ({
-        id,
-        channel,
-        createdUs,
-        checksum,
-        isStored,
-      })),
+      messages: [...receipts.values()].map(({ stored: _, waitedMs, ...kept }) => ({ ...kept, waitedMs: waitedMs() })),
       origins: Object.fromEntries(origins),
     }),
     close(): void {

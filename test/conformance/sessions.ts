@@ -38,7 +38,7 @@ export function keptSession(at: number, fields: Partial<KeptSession> = {}): Kept
       { id: 65_535, qos: 2 },
     ],
     receipts: {
-      messages: [{ id: 3, channel: 'one', createdUs: 2 ** 50, checksum: 2 ** 32 - 1, isStored: false }],
+      messages: [{ id: 3, channel: 'one', createdUs: 2 ** 50, checksum: 2 ** 32 - 1, isStored: false, waitedMs: 7 }],
       origins: { one: { log: 'abc', offsets: [at, 2 ** 40] } },
     },
     keptSeconds: 60,

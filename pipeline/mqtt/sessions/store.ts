@@ -59,6 +59,8 @@ export interface KeptReceipt {
   readonly checksum: number
   /** false: it may be in the log or not. */
   readonly isStored: boolean
+  /** How long later connections have had the session: while they wait, the one that began to store it may go on. */
+  readonly waitedMs: number
 }
 
 export interface KeptReceipts {

@@ -3,7 +3,7 @@
 // Longer than most files: both ways go through the same steps on the same site.
 
 import type { IConnectPacket, IPublishPacket } from 'mqtt-packet'
-import { beforeEach, expect, onTestFinished, test } from 'vitest'
+import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import { LogUnavailableError, type OutgoingMessage } from '../../../pipeline/log.ts'
 import { openEmbeddedSessions } from '../../../pipeline/mqtt/sessions/embedded.ts'
 import type { SessionStore } from '../../../pipeline/mqtt/sessions/store.ts'
@@ -334,6 +334,34 @@ test('what is sent again is looked up, and that waits for the end of the log at 
   waits(100).at(-1)!.fire()
   await answer
   expect(stored).toEqual([packOf(1)])
+})
+
+test('what is looked up waits for what is left of the time, whichever connections it took so far', async () => {
+  const appending = Promise.withResolvers<void>()
+  const crashing = await open({
+    append() {
+      appending.resolve()
+      return new Promise<never>(() => undefined)
+    },
+  })
+  send(await connect(crashing), 1)
+  await appending.promise
+  const site = await open()
+  const clock = vi.spyOn(performance, 'now')
+  onTestFinished(() => clock.mockRestore())
+  for (const [atMs, waitMs] of [
+    [0, 2_000],
+    [1_500, 500],
+    [3_000, 0],
+  ] as const) {
+    clock.mockReturnValue(atMs)
+    const client = await connect(site)
+    send(client, 1, 1, true)
+    await expect.poll(() => site.timers.filter(timer => timer.waitMs === waitMs)).toHaveLength(1)
+    clock.mockReturnValue(atMs + 1_500)
+    client.send({ cmd: 'disconnect' })
+    await client.rest()
+  }
 })
 
 test('a connection that ends does not wait for what is looked up', async () => {
