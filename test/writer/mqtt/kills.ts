@@ -16,7 +16,7 @@ import { type Device, type Publisher, type Subscriber, startPublisher, startSubs
 
 export const mqttFaultNames = [
   'ingest killed',
-  'device cut',
+  'devices cut',
   'broker killed',
   'writer killed',
   'log cut',
@@ -68,6 +68,8 @@ const publishers = 4
 const subscribers = 4
 const channelsCount = 3
 const faultsMax = 10
+/** Of the broker, while an instance of ingest is killed. */
+const answerMs = 50
 
 export async function mqttKillRun(plan: MqttKillPlan): Promise<MqttKillReport> {
   const { seed, rounds, kinds = mqttFaultNames, msMax = Number.POSITIVE_INFINITY, perSecond, onProgress } = plan
@@ -102,7 +104,7 @@ export async function mqttKillRun(plan: MqttKillPlan): Promise<MqttKillReport> {
         let inFlight = 0
         // A moment at which nothing is in flight shows nothing.
         while ((inFlight = sending.reduce((sum, publisher) => sum + publisher.inFlight(), 0)) === 0) await wait(1)
-        await strike(kind, site, [...heard, ...sending], random)
+        await strike(kind, site, { heard, sending }, random)
         onProgress?.(
           `${new Date().toISOString()} ${strikes}  ${((performance.now() - startedMs) / 1000).toFixed(1)} s  ${kind}, ${inFlight} in flight`,
         )
@@ -123,9 +125,17 @@ export async function mqttKillRun(plan: MqttKillPlan): Promise<MqttKillReport> {
   }
 }
 
-async function strike(kind: MqttFaultKind, site: MqttSite, devices: readonly (Subscriber | Publisher)[], random: Random): Promise<void> {
+interface Devices {
+  readonly heard: readonly Subscriber[]
+  readonly sending: readonly Publisher[]
+}
+
+async function strike(kind: MqttFaultKind, site: MqttSite, { heard, sending }: Devices, random: Random): Promise<void> {
   if (kind === 'ingest killed') return site.killIngest(random.below(instances), random.below(500))
-  if (kind === 'device cut') return random.pick(devices).cut()
+  if (kind === 'devices cut') {
+    await Promise.all([random.pick(heard).cut(), random.pick(sending).cut()])
+    return
+  }
   const fault = faultKinds[kind](site, random)
   await fault.strike()
   await fault.end()
@@ -182,8 +192,12 @@ async function openMqttSite(): Promise<MqttSite> {
       key: device.replace('Thing ', ''),
       channels: [channel, ...more],
       async killIngest(place, awayMs) {
+        // Some of what it has stored is not acknowledged then.
+        site.kafka.proxy.latency(answerMs)
+        await wait(3 * answerMs)
         roles.delete(running[place]!)
         await running[place]!.stop('SIGKILL')
+        site.kafka.proxy.latency(0)
         await wait(awayMs)
         running[place] = await startIngest(place)
       },
