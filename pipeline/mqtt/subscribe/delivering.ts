@@ -33,11 +33,6 @@ export interface Heard {
   readonly taken: number[]
   /** By partition: what is below may have been sent by an earlier connection. */
   readonly sentBelow: readonly number[]
-  /**
-   * What was received before may have been sent too: after an outage a broker of Kafka may report an end below that of what it has delivered.
-   * Microseconds since 1970.
-   */
-  readonly sentBeforeUs: number
   stop(): void
 }
 
@@ -132,7 +127,7 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
     if (!isRepeat && offset < (heard.taken[partition] ?? 0)) return true
     if (retained.size > 0 || !hasSpace(qos)) return false
     heard.taken[partition] = Math.max(heard.taken[partition] ?? 0, offset + 1)
-    const mayBeSent = offset < (heard.sentBelow[partition] ?? 0) || raw.createdUs < heard.sentBeforeUs
+    const mayBeSent = offset < (heard.sentBelow[partition] ?? 0)
     transmit(outgoing, { ...delivery, qos }, isRepeat || (qos === 1 && mayBeSent) ? dupFlag : 0, at)
     return true
   }

@@ -74,7 +74,6 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
         subscriptions: new Map(),
         taken: isSame ? kept.taken.map((offset, partition) => Math.min(offset, ends[partition] ?? 0)) : [],
         sentBelow: isSame && !kept.isEnd ? ends : [],
-        sentBeforeUs: isSame && !kept.isEnd ? parts.receiptUs() : 0,
         stop() {
           leave()
           following.stop()
