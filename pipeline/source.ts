@@ -112,6 +112,8 @@ export interface RawCursor {
   key(): Uint8Array | null
   /** All headers of this message, unchanged, including the envelope's. For dead letters, not for the hot path. */
   headers(): Header[]
+  /** Whether it has the header `retainHeader`; absent where none has. For messages that are followed, not for the hot path. */
+  isRetained?(): boolean
   /**
    * The value of this message, unchanged, if the message was decoded from it: its envelope is then in the value too, not in the headers. Absent if
    * the payload is the value. For dead letters, not for the hot path.

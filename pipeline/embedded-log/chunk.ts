@@ -2,7 +2,7 @@
 
 import type { StatementSync } from 'node:sqlite'
 import { crc32 } from 'node:zlib'
-import { envelopeHeaders } from '../envelope-headers.ts'
+import { envelopeHeaders, retainHeader } from '../envelope-headers.ts'
 import type { Header } from '../log.ts'
 import { emptyMessage, type MessageFault, noKey, type RawChunk, type RawCursor } from '../source.ts'
 import { SystemicError } from '../systemic-error.ts'
@@ -129,6 +129,11 @@ function openCursor(rows: readonly Row[], isChecked: boolean): RawCursor {
       return others === null || message.fault === checksumFault
         ? envelopeHeaders(message)
         : [...envelopeHeaders(message), ...headersOf(others)]
+    },
+    isRetained() {
+      const others = rows[at]![8]
+      if (others === null || message.fault === checksumFault) return false
+      return headersOf(others).some(({ key, value }) => key === retainHeader.key && value === retainHeader.value)
     },
   }
 }

@@ -124,6 +124,7 @@ export function openLaidOutCursor(cursor: RawCursor, { layout, topic, payloadByt
     next,
     key: () => cursor.key(),
     headers: () => cursor.headers(),
+    isRetained: () => cursor.isRetained?.() === true,
     // Its dead letter keeps everything where it was.
     value: () => cursor.value?.() ?? raw.payload,
     parts,

@@ -4,6 +4,7 @@ import type { Logger } from '../../config/logger.ts'
 import { HttpError } from '../../http/errors.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
 import { hasObjectRoot } from '../../transformers/root.ts'
+import { retainHeader } from '../envelope-headers.ts'
 import type { Log, LogPosition } from '../log.ts'
 import { type Decoder, openDecoder } from '../writer/decode.ts'
 import type { ArrivalListener } from './arrivals.ts'
@@ -51,6 +52,8 @@ export interface Publication extends Sender {
   readonly payload: Uint8Array
   /** Decodes the payload first, and refuses what would become a dead letter. */
   readonly isStrict: boolean
+  /** Published with the retain flag of MQTT, which the log keeps for subscribers. */
+  readonly isRetained?: boolean
 }
 
 export interface Published extends LogPosition {
@@ -65,7 +68,7 @@ export interface Publisher {
    *
    * @throws HttpError `malformed_request` for a subtopic without a format, `too_many_requests` for a quota that is used up
    */
-  check(head: Omit<Publication, 'protocol' | 'createdUs' | 'payload' | 'isStrict'>): void
+  check(head: Omit<Publication, 'protocol' | 'createdUs' | 'payload' | 'isStrict' | 'isRetained'>): void
   /**
    * Resolves with its id and position when the message is durable in the log.
    *
@@ -92,7 +95,7 @@ export function openPublisher({
       if (publisher !== null) quotas?.check(channel, publisher)
       if (boundedOwner !== undefined) bounds.check(boundedOwner)
     },
-    async publish({ channel, subtopic, publisher, boundedOwner, protocol, contentType, createdUs, payload, isStrict }) {
+    async publish({ channel, subtopic, publisher, boundedOwner, protocol, contentType, createdUs, payload, isStrict, isRetained }) {
       if (payload.length === 0) throw new HttpError('malformed_request', 'the body is empty: send a SenML pack or a JSON document')
       // A writer reads an object as JSON, also if it is labelled as SenML.
       if (contentType === 'application/senml+json' && hasObjectRoot(payload)) checkFormat(subtopic)
@@ -104,7 +107,7 @@ export function openPublisher({
       let giveBackBytes: (() => void) | undefined
       try {
         if (boundedOwner !== undefined) giveBackBytes = bounds.take(boundedOwner, payload.length, decoded!)
-        const [position] = await log.append([message])
+        const [position] = await log.append([isRetained === true ? { ...message, headers: [retainHeader] } : message])
         const { partition, offset } = position!
         metrics.accepted(payload.length)
         const id = `${logLabel()}-${partition}-${offset}`

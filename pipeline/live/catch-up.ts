@@ -103,7 +103,7 @@ export async function catchUp(follow: Follow, { tail, slices, reads }: CatchUpPa
     const cursor = chunk.cursor()
     while (cursor.next()) {
       if (cursor.message.channel !== channel || cursor.message.offset < offsets[partition]!) continue
-      const message = decoding.messageOf(cursor.message, partition)
+      const message = decoding.messageOf(cursor, partition)
       do {
         const pause = slices.next()
         if (pause !== undefined) {

@@ -3,12 +3,13 @@
 
 import { logPartition } from '../../transformers/log-partition.ts'
 import { RecordBatch } from '../../transformers/record-batch.ts'
-import type { RawMessage } from '../source.ts'
+import type { RawCursor, RawMessage } from '../source.ts'
 import { type DecoderOptions, openDecoder } from '../writer/decode.ts'
 import type { LiveMessage } from './messages.ts'
 
 export interface Decoding {
-  messageOf(raw: RawMessage, partition: number): LiveMessage
+  /** The message that the cursor has moved to. */
+  messageOf(cursor: Pick<RawCursor, 'message' | 'isRetained'>, partition: number): LiveMessage
   /** A message that was asked for before, if it is still kept. */
   kept(partition: number, offset: number): LiveMessage | undefined
 }
@@ -71,7 +72,8 @@ export function openDecoding(options: DecoderOptions): Decoding {
 
   return {
     kept,
-    messageOf(raw, partition) {
+    messageOf(cursor, partition) {
+      const { message: raw } = cursor
       const found = kept(partition, raw.offset)
       if (found !== undefined) return found
       const key = `${partition} ${raw.offset}`
@@ -80,6 +82,7 @@ export function openDecoding(options: DecoderOptions): Decoding {
         partition,
         offset: raw.offset,
         raw: { ...raw, payload: Uint8Array.from(raw.payload) },
+        isRetained: cursor.isRetained?.() === true,
         get batch() {
           if (batch === undefined) {
             batch = new RecordBatch(initialRows)

@@ -42,6 +42,8 @@ export interface LiveMessage {
   readonly offset: number
   /** As it is in the log. */
   readonly raw: Readonly<RawMessage>
+  /** It was published over MQTT with the retain flag. */
+  readonly isRetained?: boolean
   /** Its rows, all of them records or all documents: decoded when they are first asked for. None if it is empty, undecodable, or not subscribed to. */
   readonly batch: RecordBatch
 }

@@ -116,7 +116,7 @@ export async function openTail({ topic, slices, decoder, outage, logger, onDetac
         follow.offsets = offsetsOf(follow, next)
       }
       next[partition] = message.offset + 1
-      const decoded = decoding.messageOf(message, partition)
+      const decoded = decoding.messageOf(cursor, partition)
       for (const follow of follows) {
         await slices.next()
         if (follow.stopped) continue

@@ -114,7 +114,7 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
     const head = { channel, subtopic, contentType, publisher: answer.allowed ? answer.publisher : null, boundedOwner }
     if (!isEmpty) publisher.check(head)
     if (!isEmpty && isRetained && head.publisher !== null) retained.check(head, payload.length)
-    return { ...head, protocol: 'mqtt', createdUs, payload, isStrict: false }
+    return { ...head, protocol: 'mqtt', createdUs, payload, isStrict: false, isRetained }
   }
 
   async function publish(publication: Publication, received: Received): Promise<void> {

@@ -26,8 +26,8 @@ const untold = (): void => expect.unreachable('told that another took the sessio
 export function keptSession(at: number, fields: Partial<KeptSession> = {}): KeptSession {
   return {
     subscriptions: [
-      { filter: 'channels/1/messages/#', qos: 1, isNoLocal: true, identifier: 7 },
-      { filter: 'channels/+/messages/温度/+', qos: 0, isNoLocal: false },
+      { filter: 'channels/1/messages/#', qos: 1, isNoLocal: true, isRetainAsPublished: true, identifier: 7 },
+      { filter: 'channels/+/messages/温度/+', qos: 0, isNoLocal: false, isRetainAsPublished: false },
     ],
     positions: {
       one: { log: 'abc', acknowledged: [at, 2 ** 40], taken: [at, 2 ** 40], isEnd: true },
@@ -261,6 +261,7 @@ export function sessionConformance(name: string, start: () => SessionsUnderTest,
           filter: `channels/${at}/${'x/'.repeat(100)}#`,
           qos: 1,
           isNoLocal: false,
+          isRetainAsPublished: false,
         })),
         positions: {
           one: { log: 'abc', acknowledged: offsets, taken: offsets, isEnd: true },

@@ -1,6 +1,7 @@
 // The contract of every TopicReader, for the fake and the real ones.
 
 import { describe, expect, test } from 'vitest'
+import { retainHeader } from '../../pipeline/envelope-headers.ts'
 import type { OutgoingMessage } from '../../pipeline/log.ts'
 import type { RawChunk } from '../../pipeline/source.ts'
 import type { TopicReader } from '../../pipeline/topic-reader.ts'
@@ -73,6 +74,18 @@ export function topicReaderConformance(name: string, open: () => Promise<TopicUn
         expect({ ...cursor.message, payload: new Uint8Array(cursor.message.payload) }).toMatchObject(envelope)
         expect(cursor.headers()).toEqual(expect.arrayContaining([...headers!]))
         expect(cursor.next()).toBe(false)
+      }))
+
+    test('a message says whether it was published with the retain flag', () =>
+      withTopic(async ({ reader, append }) => {
+        const trace = { key: 'trace', value: 'x' }
+        const headers = [[trace], [trace, retainHeader], [{ ...retainHeader, value: '0' }], [{ ...retainHeader, value: null }], []]
+        await append([outgoing(), ...headers.map(headers => outgoing({ headers }))])
+        const said = (await chunksOf(reader, 0, 6)).flatMap(chunk => {
+          const cursor = chunk.cursor()
+          return Array.from({ length: chunk.to - chunk.from }, () => cursor.next() && cursor.isRetained?.())
+        })
+        expect(said).toEqual([false, false, true, false, false, false])
       }))
 
     test('more than one fetch', () =>

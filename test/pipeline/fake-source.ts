@@ -1,6 +1,6 @@
 // A source of the fake log. It passes the conformance suite.
 
-import { envelopeHeaders } from '../../pipeline/envelope-headers.ts'
+import { envelopeHeaders, retainHeader } from '../../pipeline/envelope-headers.ts'
 import type { OutgoingMessage } from '../../pipeline/log.ts'
 import { noKey, type RawChunk, type RawCursor, type RawMessage, type Source } from '../../pipeline/source.ts'
 import { startOffset } from '../../pipeline/writer/start-offset.ts'
@@ -111,5 +111,6 @@ function openCursor(messages: readonly OutgoingMessage[], first: number): RawCur
     },
     key: () => messages[at]!.key ?? (message.channel === '' ? null : Buffer.from(message.channel)),
     headers: () => [...(messages[at]!.key === undefined ? envelopeHeaders(message) : []), ...(messages[at]!.headers ?? [])],
+    isRetained: () => (messages[at]!.headers ?? []).some(({ key, value }) => key === retainHeader.key && value === retainHeader.value),
   }
 }

@@ -216,6 +216,7 @@ export function openFramedCursor(cursor: RawCursor, decodings: Decodings): RawCu
     next,
     key: () => cursor.key(),
     headers: () => cursor.headers(),
+    isRetained: () => cursor.isRetained?.() === true,
     value: () => new Uint8Array(raw.payload),
     ...(cursor.parts === undefined
       ? {}

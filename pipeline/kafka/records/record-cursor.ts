@@ -9,6 +9,7 @@
 //
 // The lengths of records were checked before (record-steps.ts), but not their content.
 
+import { retainHeader } from '../../envelope-headers.ts'
 import type { Header } from '../../log.ts'
 import { emptyMessage, headerLimitRule, type MessageFault, noKey, type RawCursor, type RecordParts } from '../../source.ts'
 import { corruptBatch } from './corrupt-batch.ts'
@@ -19,6 +20,7 @@ import { mediaType } from './media-type.ts'
 import { readVarint, signedLongAt, varint } from './varint.ts'
 
 const defaultProtocol = 'kafka'
+const retainHeaderName = Buffer.from(retainHeader.key)
 /** Milliseconds whose microseconds are safe integers. */
 const timestampMsMax = Math.floor(Number.MAX_SAFE_INTEGER / 1000)
 
@@ -260,6 +262,7 @@ export function openRecordCursor({ topic, partition, bytes, segments, headersMax
     next,
     parts,
     key: () => (keyLength < 0 ? null : copyOf(keyAt, keyLength)),
+    isRetained: () => parts.headerText(retainHeaderName) === retainHeader.value,
     headers() {
       const headers: Header[] = []
       let here = headersAt

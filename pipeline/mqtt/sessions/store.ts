@@ -18,7 +18,10 @@ export interface KeptSubscription {
   /** As it was sent. */
   readonly filter: string
   readonly qos: Qos
+  /** Leaves out what the thing itself published. */
   readonly isNoLocal: boolean
+  /** What comes live has the retain flag with which it was published (MQTT 5 §3.3.1.3). */
+  readonly isRetainAsPublished: boolean
   readonly identifier?: number | undefined
 }
 

@@ -5,7 +5,7 @@ import type { ConnectionParts } from '../dependencies.ts'
 import { reasons } from '../reasons.ts'
 import type { RetainedMessage } from '../retained/store.ts'
 import type { Persistence } from '../sessions/session.ts'
-import { type LogOffset, type Qos, SessionsUnavailableError } from '../sessions/store.ts'
+import { type KeptSubscription, type LogOffset, type Qos, SessionsUnavailableError } from '../sessions/store.ts'
 import { matches, type TopicFilter } from './filter.ts'
 import { openInFlight } from './in-flight.ts'
 import { makeOutgoing, type Outgoing, outgoingOf } from './outgoing.ts'
@@ -16,12 +16,7 @@ export interface DeliveringParts extends ConnectionParts {
   readonly persistence: () => Persistence | undefined
 }
 
-export interface Subscription extends TopicFilter {
-  readonly qos: Qos
-  /** Leaves out what the thing itself published. */
-  readonly isNoLocal: boolean
-  readonly identifier: number | undefined
-}
+export type Subscription = TopicFilter & Omit<KeptSubscription, 'filter'>
 
 /** A channel that is followed. */
 export interface Heard {
@@ -40,6 +35,7 @@ export interface Heard {
 interface Delivery {
   readonly qos: Qos
   readonly identifiers: readonly number[]
+  readonly isRetainAsPublished: boolean
 }
 
 /** In the first byte of a PUBLISH (MQTT 5 §3.3.1). */
@@ -105,12 +101,14 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
     if (!isSendable) return undefined
     let qos: Qos | undefined
     const identifiers: number[] = []
-    for (const { levels, qos: own, isNoLocal, identifier } of subscriptions) {
+    let isRetainAsPublished = false
+    for (const { levels, qos: own, isNoLocal, identifier, isRetainAsPublished: isAsPublished } of subscriptions) {
       if ((isNoLocal && publisher === session.thing) || !matches(levels, messageParts)) continue
       if (qos === undefined || own > qos) qos = own
       if (identifier !== undefined) identifiers.push(identifier)
+      isRetainAsPublished ||= isAsPublished
     }
-    return qos === undefined ? undefined : { qos, identifiers }
+    return qos === undefined ? undefined : { qos, identifiers, isRetainAsPublished }
   }
 
   /** @returns false if there is no space */
@@ -128,14 +126,16 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
     if (retained.size > 0 || !hasSpace(qos)) return false
     heard.taken[partition] = Math.max(heard.taken[partition] ?? 0, offset + 1)
     const mayBeSent = offset < (heard.sentBelow[partition] ?? 0)
-    transmit(outgoing, { ...delivery, qos }, isRepeat || (qos === 1 && mayBeSent) ? dupFlag : 0, at)
+    const flag = message.isRetained === true && delivery.isRetainAsPublished ? retainFlag : 0
+    transmit(outgoing, { ...delivery, qos }, isRepeat || (qos === 1 && mayBeSent) ? dupFlag | flag : flag, at)
     return true
   }
 
-  /** @param flags none for a message that others share, unless its QoS is above 0 @param at undefined: it is retained */
+  /** @param at undefined: it is sent because of a SUBSCRIBE */
   function transmit(outgoing: Outgoing, { qos, identifiers }: Delivery, flags: number, at: LogOffset | undefined): void {
     const messageId = qos === 0 ? 0 : inFlight.begin(at, qos)
-    const head = outgoing.head(version, qos, messageId, identifiers)
+    const shared = outgoing.head(version, qos, messageId, identifiers)
+    const head = flags === 0 ? shared : Buffer.from(shared)
     // Such a message counts as delivered (MQTT 5 §3.1.2.11.4).
     if (head.length + outgoing.rest.length > session.packetBytesMax) {
       if (qos !== 0) inFlight.end(messageId, qos)

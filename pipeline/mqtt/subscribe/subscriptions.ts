@@ -101,7 +101,7 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
 
   /** @returns the granted QoS. @throws FilterError, AccessUnavailableError, LiveUnavailableError */
   async function grant(
-    { topic, qos, nl = false, rh = retainHandling.each }: ISubscribePacket['subscriptions'][number],
+    { topic, qos, nl = false, rap = false, rh = retainHandling.each }: ISubscribePacket['subscriptions'][number],
     identifier: number | undefined,
     begins: (() => void)[],
   ): Promise<number> {
@@ -129,7 +129,7 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
     const isAnswered = rh === retainHandling.each || (rh === retainHandling.first && !heard.subscriptions.has(name))
     // Before what is live begins.
     if (isAnswered) begins.unshift(() => delivering.beginRetained(heard, name))
-    heard.subscriptions.set(name, { ...filter, qos, isNoLocal: nl, identifier })
+    heard.subscriptions.set(name, { ...filter, qos, isNoLocal: nl, isRetainAsPublished: rap, identifier })
     return qos
   }
 
@@ -200,11 +200,11 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
     async resume(kept: KeptSession): Promise<() => void> {
       const begins: (() => void)[] = []
       if (live === undefined) return () => undefined
-      for (const { filter, qos, isNoLocal, identifier } of kept.subscriptions) {
+      for (const { filter, ...own } of kept.subscriptions) {
         try {
           const parsed = parseFilter(filter)
           const heard = channels.get(parsed.channel) ?? (await follow(live, parsed.channel, begins, kept.positions[parsed.channel]))
-          heard.subscriptions.set(filter, { ...parsed, qos, isNoLocal, identifier })
+          heard.subscriptions.set(filter, { ...parsed, ...own })
         } catch (error) {
           if (!(error instanceof FilterError)) throw error
           say(session, `subscription ended: ${error.message}`, { topic: filter.slice(0, 200) })
@@ -225,7 +225,7 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       const subscriptions: KeptSubscription[] = []
       const positions: Record<string, KeptPosition> = {}
       for (const [channel, { following, subscriptions: own, taken, sentBelow }] of channels) {
-        for (const [filter, { qos, isNoLocal, identifier }] of own) subscriptions.push({ filter, qos, isNoLocal, identifier })
+        for (const [filter, { channel: _channel, levels: _levels, ...kept }] of own) subscriptions.push({ filter, ...kept })
         const { log, offsets } = following.streamOffset()
         const latest = offsets.map((offset, partition) => Math.max(offset, taken[partition] ?? 0))
         const isPast = latest.every((offset, partition) => offset >= (sentBelow[partition] ?? 0))

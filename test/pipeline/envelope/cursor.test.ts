@@ -357,6 +357,7 @@ test('a dead letter keeps key, headers and value as they were', () => {
   const headers = [
     ['subtopic', 's'],
     ['own', 'o'],
+    ['mqtt-retain', '1'],
   ] as const
   const [chunk] = fetch(encodeBatch([{ key: 'k', value: '{}', headers }]))
   const cursor = openLaidOutCursor(chunk!.cursor(), laidOut)
@@ -365,7 +366,9 @@ test('a dead letter keeps key, headers and value as they were', () => {
   expect(cursor.headers()).toEqual([
     { key: 'subtopic', value: 's' },
     { key: 'own', value: 'o' },
+    { key: 'mqtt-retain', value: '1' },
   ])
+  expect(cursor.isRetained!()).toBe(true)
   expect(Buffer.from(cursor.value!()).toString()).toBe('{}')
 })
 

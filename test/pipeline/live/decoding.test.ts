@@ -11,7 +11,7 @@ const small = Buffer.from('[{"n":"a","v":1}]')
 
 function messageOf(decoding: Decoding, offset: number, payload: Buffer): LiveMessage {
   const envelope = { channel: 'mine', publisher: 't1', protocol: 'http', createdUs: 1_700_000_000_000_000 }
-  return decoding.messageOf(Object.assign(emptyMessage(), envelope, { offset, payload }), 0)
+  return decoding.messageOf({ message: Object.assign(emptyMessage(), envelope, { offset, payload }) }, 0)
 }
 
 function decode(decoding: Decoding, offset: number, payload: Buffer): LiveMessage {

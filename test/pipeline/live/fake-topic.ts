@@ -10,7 +10,7 @@ import { logPartition } from '../../../transformers/log-partition.ts'
 export interface FakeTopic extends LiveTopic {
   /** Appends one record for each name. Resolves in the next turn, like the commit of a log. */
   append(partition: number, channel: string, names: readonly string[]): Promise<void>
-  appendPayload(partition: number, channel: string, payload: string, own?: Partial<RawMessage>): void
+  appendPayload(partition: number, channel: string, payload: string, own?: Partial<RawMessage> & { readonly isRetained?: boolean }): void
   deleteBelow(partition: number, offset: number): void
   /** As after the election of a replica that lacks the last messages. */
   loseFrom(partition: number, offset: number): void
@@ -36,6 +36,7 @@ interface Stored extends Partial<Omit<RawMessage, 'offset' | 'channel' | 'payloa
   readonly offset: number
   readonly channel: string
   readonly payload: Uint8Array
+  readonly isRetained?: boolean
 }
 
 const chunkMessagesMax = 3
@@ -180,6 +181,7 @@ function chunkOf(partition: number, from: number, to: number, found: readonly St
         },
         key: () => Buffer.from(message.channel),
         headers: () => [],
+        isRetained: () => found[at]!.isRetained === true,
       }
     },
   }

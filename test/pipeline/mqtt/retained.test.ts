@@ -1,7 +1,8 @@
 // Retained messages: what is kept and when it is acknowledged, which subscribers get it and when, and what is refused.
 
-import type { IConnectPacket, IPublishPacket, ISubackPacket, ISubscription } from 'mqtt-packet'
+import type { IConnectPacket, IPublishPacket, ISubackPacket, ISubscription, Packet } from 'mqtt-packet'
 import { expect, onTestFinished, test } from 'vitest'
+import { retainHeader } from '../../../pipeline/envelope-headers.ts'
 import { logTag } from '../../../pipeline/live/messages.ts'
 import { LogUnavailableError } from '../../../pipeline/log.ts'
 import { openEmbeddedRetained } from '../../../pipeline/mqtt/retained/embedded.ts'
@@ -54,11 +55,16 @@ async function heard(client: Client): Promise<string[]> {
   const all: string[] = []
   for (let packet = await client.next(); packet?.cmd !== 'pingresp'; packet = await client.next()) {
     expect(packet?.cmd).toBe('publish')
-    const { topic, payload, qos, messageId, retain: isRetained } = packet as IPublishPacket
+    const { qos, messageId } = packet as IPublishPacket
     if (qos === 1) client.send({ cmd: 'puback', messageId: messageId! })
-    all.push(`${topic.slice(base.length + 1)} ${payload.toString()}${isRetained ? ' retained' : ''}`)
+    all.push(textOf(packet))
   }
   return all
+}
+
+function textOf(packet: Packet | undefined): string {
+  const { topic, payload, retain: isRetained } = packet as IPublishPacket
+  return `${topic.slice(base.length + 1)} ${payload.toString()}${isRetained ? ' retained' : ''}`
 }
 
 test.each(versions)('version %i: the newest message of each topic is sent after the SUBACK, with the flag', async version => {
@@ -175,6 +181,35 @@ test.each<[rh: 0 | 1 | 2, first: string[], second: string[]]>([
   expect(await heard(client)).toEqual(first)
   await subscribe(client, ['#'], { rh })
   expect(await heard(client)).toEqual(second)
+})
+
+test.each<[rap: boolean, sent: string[]]>([
+  [false, ['a "x"', 'a "y"']],
+  [true, ['a "x" retained', 'a "y"']],
+])('retain as published %s: what comes live is %j, for any QoS and beside others that share it', async (rap, sent) => {
+  const site = await open()
+  const others = await Promise.all(['b', 'c'].map(clientId => site.connect(5, { clientId })))
+  for (const other of others) await subscribe(other, ['#'], { qos: 0, rap: other === others[0] })
+  for (const qos of [0, 1] as const) {
+    const client = await site.connect(5, { clientId: `${qos}` })
+    await subscribe(client, ['#'], { qos, rap })
+    site.topic.appendPayload(0, channel, '"x"', { subtopic: 'a', isRetained: true })
+    site.topic.appendPayload(0, channel, '"y"', { subtopic: 'a' })
+    expect([await client.next(), await client.next()].map(textOf)).toEqual(sent)
+    expect([await others[0]!.next(), await others[0]!.next()].map(textOf)).toEqual(['a "x" retained', 'a "y"'])
+    expect([await others[1]!.next(), await others[1]!.next()].map(textOf)).toEqual(['a "x"', 'a "y"'])
+  }
+})
+
+test.each(versions)('version %i: the log says which messages were published with the flag', async version => {
+  const site = await open()
+  const will: NonNullable<IConnectPacket['will']> = { topic: `${base}/a`, payload: json('will'), qos: 1, retain: true }
+  const client = await site.connect(version, { will })
+  await retain(client, 'a', json('x'))
+  publish(client, { topic: `${base}/a`, payload: json('y') })
+  expect(await client.next()).toMatchObject({ cmd: 'puback' })
+  client.socket.destroy()
+  await expect.poll(() => site.log.messages.map(({ headers }) => headers)).toEqual([[retainHeader], undefined, [retainHeader]])
 })
 
 test.each<[published: Qos, granted: Qos, qos: Qos]>([

@@ -162,7 +162,7 @@ test('UNSUBSCRIBE and the options of a subscription are kept', async () => {
   client.send({
     cmd: 'subscribe',
     messageId: 8,
-    subscriptions: [{ topic: `${base}/a`, qos: 0 }],
+    subscriptions: [{ topic: `${base}/a`, qos: 0, rap: true }],
     properties: { subscriptionIdentifier: 5 },
   })
   await client.next()
@@ -171,8 +171,8 @@ test('UNSUBSCRIBE and the options of a subscription are kept', async () => {
   await leave(client)
   const later = await connect(site)
   append('unheard')
-  topic.appendPayload(0, channel, 'last', { subtopic: 'a' })
-  expect(await next(later)).toMatchObject({ qos: 0, topic: `${base}/a`, properties: { subscriptionIdentifier: 5 } })
+  topic.appendPayload(0, channel, 'last', { subtopic: 'a', isRetained: true })
+  expect(await next(later)).toMatchObject({ qos: 0, retain: true, topic: `${base}/a`, properties: { subscriptionIdentifier: 5 } })
 })
 
 test.each<[what: string, own: Partial<IConnectPacket>]>([

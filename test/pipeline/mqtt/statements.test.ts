@@ -412,7 +412,7 @@ const statements: readonly Statement[] = [
   },
   {
     id: { 4: '3.3.1-6', 5: '3.8.4-4' },
-    what: 'it is sent for a new subscription, with the flag (3.1.1: 3.3.1-8), and without it what is live (3.3.1-9, 5: -12)',
+    what: 'it is sent for a new subscription, with the flag (3.1.1: 3.3.1-8), and without it what is live (3.1.1: 3.3.1-9)',
     shown: ['retained', 'version %i: the newest message of each topic is sent after the SUBACK, with the flag'],
   },
   {
@@ -426,7 +426,11 @@ const statements: readonly Statement[] = [
     what: 'retain handling 0, 1 (-10) and 2 (-11)',
     shown: ['retained', 'retain handling %i: a SUBSCRIBE is answered with'],
   },
-  { id: { 5: '3.3.1-13' }, what: 'retain as published', not: 'the log does not say how a message was published (docs/limits.md)' },
+  {
+    id: { 5: '3.3.1-12' },
+    what: 'retain as published 0 and 1 (-13)',
+    shown: ['retained', 'retain as published %s: what comes live is'],
+  },
   {
     id: { 4: '3.8.4-6', 5: '3.8.4-8' },
     what: 'the QoS of a retained message',

@@ -172,7 +172,7 @@ test('a time beyond 2^53 microseconds is a fault of a message whose subject is k
 test('the value is returned unchanged, with key and headers, whether it was decoded or not', () => {
   const values = [framed(record), Buffer.from('no frame'), framed(record, 8)]
   const chunk = framedChunk(
-    values.map(value => ({ key: 'k', value, headers: [['trace', '1']] as const })),
+    values.map(value => ({ key: 'k', value, headers: [['mqtt-retain', '1']] as const })),
     new Map<number, Decoding>([
       [ourId, ourPlan],
       [8, unknownSchema(8)],
@@ -183,7 +183,8 @@ test('the value is returned unchanged, with key and headers, whether it was deco
     expect(cursor.next()).toBe(true)
     expect(Buffer.from(cursor.value!())).toEqual(value)
     expect(Buffer.from(cursor.key()!).toString()).toBe('k')
-    expect(cursor.headers()).toEqual([{ key: 'trace', value: '1' }])
+    expect(cursor.headers()).toEqual([{ key: 'mqtt-retain', value: '1' }])
+    expect(cursor.isRetained!()).toBe(true)
   }
   expect(cursor.next()).toBe(false)
 })

@@ -212,6 +212,14 @@ test.each<[string, (at: number) => string]>([
   }
 })
 
+test('a header says that a message was published with the retain flag, the last one if it is repeated', () => {
+  const flags = [['1'], ['0', '1'], ['1', null], ['1', '0'], [notUtf8], []].map(values => ({
+    headers: [['retain', '1'] as const, ...values.map(value => ['mqtt-retain', value] as const)],
+  }))
+  const cursor = fetch(encodeBatch(flags))[0]!.cursor()
+  expect(flags.map(() => cursor.next() && cursor.isRetained!())).toEqual([true, true, false, false, false, false])
+})
+
 test('key and headers are available unchanged for dead letters', () => {
   const headers = [
     ['subtopic', 'a'],
