@@ -207,11 +207,11 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
     if (refusal !== undefined) return refusal
     await before
     const { publication, at } = received.stored!
-    const { channel, subtopic, contentType } = publication
+    const { channel, subtopic, contentType, boundedOwner } = publication
     return untilAnswered(received, () => {
       if (at === undefined) return retained.clear({ channel, subtopic })
       const { partition, offset } = at
-      const message = { channel, subtopic, publisher: session.thing, contentType, qos, payload: Uint8Array.from(payload) }
+      const message = { channel, subtopic, publisher: session.thing, boundedOwner, contentType, qos, payload: Uint8Array.from(payload) }
       return retained.keep({ ...message, log: logTag(at.log), partition, offset })
     })
   }

@@ -38,7 +38,7 @@ export function retainedConformance(name: string, start: () => RetainedUnderTest
   describe(`${name} fulfils the contract of a store of retained messages`, () => {
     test.each<Partial<RetainedMessage>>([
       {},
-      { subtopic: '', contentType: '', qos: 0 },
+      { subtopic: '', contentType: '', qos: 0, boundedOwner: 'owner' },
       { subtopic: '温度.\u{1F321}', publisher: '', payload: new Uint8Array(64 * 1024), partition: 0, offset: 2 ** 43 },
     ])('what was kept is there unchanged, also for who opens it again: %#', async own => {
       const { store, reopen } = await under()

@@ -3,11 +3,8 @@
 import { HttpError } from '../../../http/errors.ts'
 import type { RetainedMessage, RetainedTopic } from './store.ts'
 
+const mebibyte = 1024 * 1024
 const payloadBytesMax = 64 * 1024
-/** Of a channel, so that one does not take what all share. */
-const channelBytesMax = 4 * 1024 * 1024
-/** Of all messages of a process. */
-const allBytesMax = 64 * 1024 * 1024
 /** What a message takes in addition to its payload and subtopic. */
 const messageBytes = 512
 const lineEnd = 10
@@ -15,7 +12,8 @@ const lineEnd = 10
 /** @param topicsMax of one channel */
 export function openRetainedRecords(topicsMax: number) {
   const channels = new Map<string, Map<string, RetainedMessage>>()
-  let bytes = 0
+  /** Bytes, by id of a channel or an owner; of all owners with bounds, and of all messages. */
+  const used = new Map<string, number>()
 
   const get = ({ channel, subtopic }: RetainedTopic): RetainedMessage | undefined => channels.get(channel)?.get(subtopic)
 
@@ -25,16 +23,18 @@ export function openRetainedRecords(topicsMax: number) {
     return kept?.log === message.log && kept.partition === message.partition && kept.offset > message.offset ? kept : undefined
   }
 
-  function channelBytes(channel: string): number {
-    let sum = 0
-    for (const message of channels.get(channel)?.values() ?? []) sum += bytesOf(message, message.payload.length)
-    return sum
+  function count(message: RetainedMessage, sign: 1 | -1): void {
+    for (const [whose] of boundsOf(message)) {
+      const left = (used.get(whose) ?? 0) + sign * bytesOf(message, message.payload.length)
+      if (left === 0) used.delete(whose)
+      else used.set(whose, left)
+    }
   }
 
   function remove(topic: RetainedTopic): void {
     const message = get(topic)
     if (message === undefined) return
-    bytes -= bytesOf(message, message.payload.length)
+    count(message, -1)
     const messages = channels.get(topic.channel)!
     messages.delete(topic.subtopic)
     if (messages.size === 0) channels.delete(topic.channel)
@@ -44,7 +44,7 @@ export function openRetainedRecords(topicsMax: number) {
   function set(message: RetainedMessage): boolean {
     if (later(message) !== undefined) return false
     remove(message)
-    bytes += bytesOf(message, message.payload.length)
+    count(message, 1)
     const messages = channels.get(message.channel) ?? new Map<string, RetainedMessage>()
     channels.set(message.channel, messages.set(message.subtopic, message))
     return true
@@ -65,11 +65,11 @@ export function openRetainedRecords(topicsMax: number) {
       if (known === undefined && (channels.get(topic.channel)?.size ?? 0) >= topicsMax) {
         throw full(`the channel has ${topicsMax} topics with a retained message, see mqtt.retained_max`)
       }
-      const more = bytesOf(topic, payloadBytes) - (known === undefined ? 0 : bytesOf(known, known.payload.length))
-      if (more > 0 && channelBytes(topic.channel) + more > channelBytesMax) {
-        throw full(`the retained messages of a channel have at most ${channelBytesMax} bytes`)
+      const counted = known === undefined ? [] : boundsOf(known).map(([whose]) => whose)
+      for (const [whose, bytesMax, what] of boundsOf(topic)) {
+        const more = bytesOf(topic, payloadBytes) - (counted.includes(whose) ? bytesOf(known!, known!.payload.length) : 0)
+        if (more > 0 && (used.get(whose) ?? 0) + more > bytesMax) throw full(`${what} have at most ${bytesMax} bytes`)
       }
-      if (more > 0 && bytes + more > allBytesMax) throw full(`the retained messages have ${allBytesMax} bytes, the most that is kept`)
     },
     messagesOf: (channel: string): Iterable<RetainedMessage> => channels.get(channel)?.values() ?? [],
     /** @returns false if it is not a record of a retained message */
@@ -83,9 +83,20 @@ export function openRetainedRecords(topicsMax: number) {
     },
     removeAll(): void {
       channels.clear()
-      bytes = 0
+      used.clear()
     },
   }
+}
+
+/** Whose bytes a message counts for, and how many they may be: neither a channel nor users who registered themselves, who may be many, take what all share. */
+function boundsOf({ channel, boundedOwner = '' }: RetainedTopic) {
+  const bounds = [
+    [channel, 4 * mebibyte, 'the retained messages of a channel'],
+    ['all', 64 * mebibyte, 'all retained messages'],
+    [boundedOwner, 8 * mebibyte, 'the retained messages of a user who registered themselves'],
+    ['bounded', 32 * mebibyte, 'the retained messages of all users who registered themselves'],
+  ] as const
+  return boundedOwner === '' ? bounds.slice(0, 2) : bounds
 }
 
 function bytesOf({ subtopic }: RetainedTopic, payloadBytes: number): number {
@@ -97,18 +108,18 @@ export function recordName({ channel, subtopic }: RetainedTopic): string {
   return `${channel} ${subtopic}`
 }
 
-export function recordOf({ publisher, contentType, qos, log, partition, offset, payload }: RetainedMessage): Buffer {
-  return Buffer.concat([Buffer.from(`${JSON.stringify({ publisher, contentType, qos, log, partition, offset })}\n`), payload])
+export function recordOf({ channel: _channel, subtopic: _subtopic, payload, ...head }: RetainedMessage): Buffer {
+  return Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`), payload])
 }
 
 function messageIn(topic: RetainedTopic, record: Uint8Array): RetainedMessage | undefined {
   const end = record.indexOf(lineEnd)
   try {
-    const head = JSON.parse(new TextDecoder().decode(record.subarray(0, end))) as Omit<RetainedMessage, 'payload' | keyof RetainedTopic>
-    const { publisher, contentType, qos, log, partition, offset } = head
-    const areTexts = [publisher, contentType, log].every(text => typeof text === 'string')
+    const head = JSON.parse(new TextDecoder().decode(record.subarray(0, end))) as Omit<RetainedMessage, 'channel' | 'subtopic' | 'payload'>
+    const { publisher, contentType, qos, log, partition, offset, boundedOwner } = head
+    const areTexts = [publisher, contentType, log, boundedOwner ?? ''].every(text => typeof text === 'string')
     if (!areTexts || ![0, 1, 2].includes(qos) || ![partition, offset].every(Number.isSafeInteger)) return undefined
-    return { ...topic, publisher, contentType, qos, log, partition, offset, payload: Uint8Array.from(record.subarray(end + 1)) }
+    return { ...head, ...topic, payload: Uint8Array.from(record.subarray(end + 1)) }
   } catch {
     return undefined
   }

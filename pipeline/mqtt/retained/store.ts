@@ -9,6 +9,8 @@ export interface RetainedTopic {
   readonly channel: string
   /** As in the log: dotted. */
   readonly subtopic: string
+  /** The owner of the thing that publishes, if they registered themselves and have bounds. */
+  readonly boundedOwner?: string | undefined
 }
 
 export interface RetainedMessage extends RetainedTopic {

@@ -15,7 +15,7 @@ import { silent } from '../kafka/stored-messages.ts'
 import { openFakeTopic } from '../live/fake-topic.ts'
 import { openLive } from '../live/follower.ts'
 import type { Client } from './client.ts'
-import { type MqttSite, openSite, ping, publish, type SiteOptions } from './site.ts'
+import { type MqttSite, openSite, pack, ping, publish, type SiteOptions } from './site.ts'
 
 const base = `channels/${channel}/messages`
 const versions = [4, 5] as const
@@ -374,6 +374,21 @@ test('a message of one more topic than a channel may have is refused before it i
     expect(site.said.join()).toMatch(sentence)
     expect(site.log.messages).toEqual([])
   }
+})
+
+test('a message of a user who registered themselves counts for that user', async () => {
+  const site = await open()
+  const client = await site.connect()
+  for (const isBounded of [true, false]) {
+    site.keys.isBounded = isBounded
+    await retain(client, `${isBounded}.a`, pack)
+  }
+  expect([...site.retained.messagesOf(channel)].map(({ boundedOwner }) => boundedOwner)).toEqual(['user', undefined])
+  site.keys.isBounded = true
+  const payload = Buffer.alloc(64 * 1024)
+  for (let at = 0; at < 127; at++) await site.retained.keep(message({ channel: `${at}`, boundedOwner: 'user', payload }))
+  publish(client, { topic: `${base}/more`, payload: pack, retain: true })
+  expect(await client.next()).toMatchObject({ cmd: 'puback', reasonCode: 0x97 })
 })
 
 test('a session does not send again what was not acknowledged, and ends the packet ids of QoS 2', async () => {

@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import { LogUnavailableError } from '../../../../pipeline/log.ts'
 import { openEmbeddedRetained } from '../../../../pipeline/mqtt/retained/embedded.ts'
 import { openRetainedRecords } from '../../../../pipeline/mqtt/retained/records.ts'
-import type { RetainedStore } from '../../../../pipeline/mqtt/retained/store.ts'
+import type { RetainedMessage, RetainedStore } from '../../../../pipeline/mqtt/retained/store.ts'
 import { retainedConformance, retainedMessage } from '../../../conformance/retained.ts'
 import { temporaryFolder } from '../../../temporary-folder.ts'
 
@@ -62,14 +62,39 @@ test('the messages of a channel have 4 MiB at most, and those of others do not c
   records.check({ channel: randomUUID(), subtopic: '' }, payload.length)
 })
 
+test('those of a user who registered themselves have 8 MiB at most, those of all such users 32 MiB, and those of others do not count', () => {
+  const records = openRetainedRecords(1_000)
+  const payload = new Uint8Array(64 * 1024)
+  const own = (boundedOwner?: string): RetainedMessage => retainedMessage(1, { boundedOwner, payload })
+  const check = (message: RetainedMessage): void => records.check(message, payload.length)
+  const others = own('e')
+  records.set(others)
+  for (const owner of ['a', 'b', 'c']) {
+    for (let at = 0; at < 126; at++) records.set(own(owner))
+    const last = own(owner)
+    check(last)
+    records.set(last)
+    for (const more of [own(owner), { ...others, boundedOwner: owner }])
+      expect(() => check(more)).toThrow(/^the retained messages of a user who registered themselves have at most 8388608 bytes: clear one/)
+    check(last)
+    check(own('e'))
+  }
+  for (let at = 0; at < 126; at++) records.set(own('d'))
+  expect(() => check(own('e'))).toThrow(
+    /^the retained messages of all users who registered themselves have at most 33554432 bytes: clear one/,
+  )
+  check(own())
+  records.set({ ...others, boundedOwner: undefined })
+  check(own('e'))
+})
+
 test('all messages together have 64 MiB at most', () => {
   const records = openRetainedRecords(1_000)
   const payload = new Uint8Array(64 * 1024)
   const one = retainedMessage(1, { payload })
   records.set(one)
   for (let at = 1; at < 1_000; at++) records.set(retainedMessage(1, { payload }))
-  const sentence =
-    'the retained messages have 67108864 bytes, the most that is kept: clear one with an empty message that has the retain flag'
+  const sentence = /^all retained messages have at most 67108864 bytes: clear one/
   records.check(retainedMessage(1), payload.length)
   for (let at = 0; at < 16; at++) records.set(retainedMessage(1, { payload }))
   expect(() => records.check(retainedMessage(1), payload.length)).toThrow(sentence)
