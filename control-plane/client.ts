@@ -78,6 +78,9 @@ export function concerns(
   return owner === change.user
 }
 
+/** Of one request: the bytes of an answer are bounded. */
+export const deletedChannelsMax = 400
+
 export interface AccessControl {
   /**
    * A thing may publish to and read from the channels it is connected to; a user may read the channels that they own and
@@ -86,6 +89,13 @@ export interface AccessControl {
    * @throws AccessUnavailableError while access can be neither granted nor refused
    */
   authorize(request: AccessRequest): Promise<Access>
+  /**
+   * Those of these channels that were deleted.
+   *
+   * @param channels at most `deletedChannelsMax`
+   * @throws AccessUnavailableError
+   */
+  deletedChannels(channels: readonly string[]): Promise<string[]>
   /** Calls `listener` before the operation that caused the change is answered. @returns a function that removes the listener */
   onChange(listener: (change: AccessChange) => void): () => void
   /**

@@ -47,6 +47,7 @@ const loads = { 'all ask for one page': channels.slice(0, 1), 'each asks for its
 
 const access: AccessControl = {
   authorize: async () => ({ allowed: true, publisher: null, owner: 'user' }),
+  deletedChannels: async () => [],
   onChange: () => () => undefined,
 }
 

@@ -51,6 +51,11 @@ const apiKeySql = `
   SELECT users.id, users.id AS owner, extract(epoch FROM expires_at - now())::float8 * 1000 AS left_ms, ${ownedSql}
   FROM ${validKeySql}`
 
+/** Their owner may have been given the id of a deleted channel again. */
+const deletedSql = `
+  SELECT id FROM control_plane.deleted_channels
+  WHERE id = ANY($1::uuid[]) AND NOT EXISTS (SELECT FROM control_plane.channels WHERE channels.id = deleted_channels.id)`
+
 type AccessRow = SqlRow & { id: string; owner: string; allowed: boolean; left_ms: number | null }
 type ThingRow = AccessRow & { bounded: boolean }
 type UserRow = AccessRow & { ownerless: boolean }
@@ -144,6 +149,10 @@ export function openAccess({
       if (row === undefined) return unauthenticated
       if (action !== 'read' || !(await mayRead(row, channel))) return forbidden
       return { allowed: true, publisher: null, owner: row.owner, endsMs: claims.endsMs }
+    },
+    async deletedChannels(channels) {
+      const rows = await orUnavailable(() => database.query<SqlRow & { id: string }>(deletedSql, [channels.filter(isId)]))
+      return rows.map(({ id }) => id)
     },
     onChange: listener => accessChanges.onChange(listener),
   }

@@ -97,6 +97,7 @@ export function cacheAccess(
       }
       return lookups.get(key)?.access ?? ask(key, request)
     },
+    deletedChannels: channels => access.deletedChannels(channels),
     onChange: listener => access.onChange(listener),
     ...(access.heardMs === undefined ? {} : { heardMs: () => access.heardMs!() }),
     close() {

@@ -10,7 +10,17 @@ import { bodyCodes, errorAnswers } from '../../http/openapi/error-schema.ts'
 import type { HttpServer } from '../../http/server.ts'
 import { type Access, type AccessControl, AccessUnavailableError, parseCredential } from '../client.ts'
 import type { Feed, Follower } from './feed.ts'
-import { type Answer, accessRequestSchema, answerSchema, authorizePath, changesPath, type Line, streamType } from './wire.ts'
+import {
+  type Answer,
+  accessRequestSchema,
+  answerSchema,
+  authorizePath,
+  changesPath,
+  channelsSchema,
+  deletedChannelsPath,
+  type Line,
+  streamType,
+} from './wire.ts'
 
 export interface InternalParts {
   readonly access: AccessControl
@@ -51,9 +61,23 @@ export function internalRoutes({ access, feed, token }: InternalParts): (app: Ht
         const { scheme, secret, channel, action, address } = request.body
         reply.header('cache-control', 'no-store')
         return answerOf(
-          await ask(access, { credential: { scheme, secret }, channel, action, ...(address === undefined ? {} : { address }) }),
+          await orUnavailable(() =>
+            access.authorize({ credential: { scheme, secret }, channel, action, ...(address === undefined ? {} : { address }) }),
+          ),
         )
       },
+    })
+
+    app.post(deletedChannelsPath, {
+      onRequest,
+      bodyLimit: requestBytesMax,
+      schema: {
+        ...described,
+        summary: 'Find out which channels were deleted',
+        body: channelsSchema,
+        response: { 200: channelsSchema, ...errorAnswers(...bodyCodes, 'unauthenticated') },
+      },
+      handler: async request => ({ channels: await orUnavailable(() => access.deletedChannels(request.body.channels)) }),
     })
 
     app.get(changesPath, {
@@ -97,9 +121,9 @@ function followerOf(response: ServerResponse): Follower {
 }
 
 /** @throws HttpError `unavailable` */
-async function ask(access: AccessControl, request: Parameters<AccessControl['authorize']>[0]): Promise<Access> {
+async function orUnavailable<Answered>(work: () => Promise<Answered>): Promise<Answered> {
   try {
-    return await access.authorize(request)
+    return await work()
   } catch (error) {
     if (error instanceof AccessUnavailableError) throw new HttpError('unavailable', undefined, { cause: error })
     throw error

@@ -1,9 +1,10 @@
 // The protocol between the control plane and its clients: the paths, the request and its answer, and the lines of the stream of changes.
 
 import { type Static, Type } from 'typebox'
-import { type AccessChange, storedIdLengthMax } from '../client.ts'
+import { type AccessChange, deletedChannelsMax, storedIdLengthMax } from '../client.ts'
 
 export const authorizePath = '/internal/authorize'
+export const deletedChannelsPath = '/internal/deleted-channels'
 export const changesPath = '/internal/changes'
 
 /** Longer than any header that a device can send. */
@@ -47,6 +48,12 @@ export const answerSchema = Type.Object({
   reason: Type.Optional(Type.Enum(['unauthenticated', 'forbidden', 'limited'], { description: 'Why access is refused.' })),
 })
 export type Answer = Static<typeof answerSchema>
+
+/** `POST /internal/deleted-channels`, and its answer. */
+export const channelsSchema = Type.Object(
+  { channels: Type.Array(Type.String({ maxLength: 64 }), { maxItems: deletedChannelsMax }) },
+  { additionalProperties: false },
+)
 
 const sequence = Type.Integer({ minimum: 0 })
 const id = Type.String({ minLength: 1, maxLength: 64 })

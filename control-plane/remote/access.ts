@@ -3,7 +3,7 @@
 import { Check } from 'typebox/schema'
 import type { OutageReport } from '../../config/outage.ts'
 import { type Access, type AccessChange, type AccessControl, AccessUnavailableError, noChannel, parseStoredChannel } from '../client.ts'
-import { type AccessRequest, answerSchema, authorizePath, secretLengthMax } from '../internal/wire.ts'
+import { type AccessRequest, answerSchema, authorizePath, channelsSchema, deletedChannelsPath, secretLengthMax } from '../internal/wire.ts'
 import { followChanges } from './changes.ts'
 import { type ControlAddress, ControlPlaneRefusalError, openControlRequests } from './requests.ts'
 
@@ -47,13 +47,12 @@ export function openRemoteAccess({ outage, answerMsMax = 2_000, streamMsMax, ...
     for (const { call } of listeners) call(change)
   }
 
-  async function ask(request: AccessRequest): Promise<Access> {
+  async function ask(path: string, request: object): Promise<unknown> {
     if (underWay >= requestsMax)
       throw new AccessUnavailableError(`${requests.name} is overloaded: ${requestsMax} requests wait for an answer`)
     underWay++
     try {
-      const answer = await requests.post(authorizePath, JSON.stringify(request), AbortSignal.timeout(answerMsMax))
-      return accessOf(answer, requests.name)
+      return await requests.post(path, JSON.stringify(request), AbortSignal.timeout(answerMsMax))
     } finally {
       underWay--
     }
@@ -63,13 +62,14 @@ export function openRemoteAccess({ outage, answerMsMax = 2_000, streamMsMax, ...
     async authorize({ credential: { scheme, secret }, channel, action, address }) {
       // No key and no token is as long, and the control plane would refuse it.
       if (secret.length > secretLengthMax) return { allowed: false, reason: 'unauthenticated' }
-      return ask({
-        scheme,
-        secret,
-        channel: parseStoredChannel(channel) ?? noChannel,
-        action,
-        ...(address === undefined ? {} : { address }),
-      })
+      const known = parseStoredChannel(channel) ?? noChannel
+      const request: AccessRequest = { scheme, secret, channel: known, action, ...(address === undefined ? {} : { address }) }
+      return accessOf(await ask(authorizePath, request), requests.name)
+    },
+    async deletedChannels(channels) {
+      const answer = await ask(deletedChannelsPath, { channels })
+      if (Check(channelsSchema, answer)) return answer.channels
+      throw invalidAnswer(requests.name)
     },
     onChange(listener) {
       const entry = { call: listener }
@@ -112,5 +112,9 @@ function accessOf(answer: unknown, name: string): Access {
     }
     if (allowed && publisher !== undefined && owner !== undefined) return { allowed, publisher, owner, ...ends }
   }
-  throw new AccessUnavailableError(`${name} sent an invalid answer: run the same version on both sides`)
+  throw invalidAnswer(name)
+}
+
+function invalidAnswer(name: string): AccessUnavailableError {
+  return new AccessUnavailableError(`${name} sent an invalid answer: run the same version on both sides`)
 }

@@ -13,6 +13,7 @@ import type { TakeWebSocket } from '../../http/web-sockets.ts'
 import { shownCredential } from '../ingest/certificates.ts'
 import type { IngestOptions } from '../ingest/options.ts'
 import { openReceiptClock } from '../ingest/receipt-clock.ts'
+import { removeWithChannels } from '../live/deleted-channels.ts'
 import { watchRights } from '../live/rights.ts'
 import { openBudget } from './bounds/budget.ts'
 import { openHalfOpen } from './bounds/half-open.ts'
@@ -50,7 +51,7 @@ const probeMs = 60_000
 
 /** @throws ListenError */
 export async function openMqttListener(parts: MqttListenerParts): Promise<MqttListener> {
-  const { options, access, logger, tls, connectionMetrics, halfOpenMax = 1_000, startTimer = startProcessTimer } = parts
+  const { options, access, logger, tls, retained, connectionMetrics, halfOpenMax = 1_000, startTimer = startProcessTimer } = parts
   const shared: MqttParts = {
     ...parts,
     startTimer,
@@ -125,6 +126,7 @@ export async function openMqttListener(parts: MqttListenerParts): Promise<MqttLi
   })
   await listen(server, options)
   server.on('error', error => logger.error({ err: error }, 'cannot accept a connection of MQTT'))
+  const stopRemoving = removeWithChannels(access, retained, logger)
   const stopListening = access.onChange(change => {
     // Changes were missed, of any thing.
     if (change.kind === 'unheard') rechecks.add(members.all())
@@ -156,6 +158,7 @@ export async function openMqttListener(parts: MqttListenerParts): Promise<MqttLi
     async close(drainMsMax) {
       isClosing = true
       stopListening()
+      stopRemoving()
       rechecks.stop()
       const closed = [...sockets].map(socket => new Promise<void>(resolve => void socket.once('close', () => resolve())))
       closed.push(new Promise(resolve => void server.close(() => resolve())))

@@ -49,6 +49,7 @@ export function retainedConformance(name: string, start: () => RetainedUnderTest
         expect(one.get(message)).toEqual(message)
         expect([...one.messagesOf(message.channel)]).toEqual([message])
         expect([...one.messagesOf(randomUUID())]).toEqual([])
+        expect([...one.channels()]).toContain(message.channel)
       }
     })
 
@@ -88,6 +89,7 @@ export function retainedConformance(name: string, start: () => RetainedUnderTest
       await other.clear(message)
       await store.ready()
       expect(store.get(message)).toBeUndefined()
+      expect([...store.channels()]).not.toContain(message.channel)
       if (other !== store) await other.close()
     })
 

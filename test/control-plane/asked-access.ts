@@ -19,6 +19,7 @@ export function openAccess(answer: (request: AccessRequest) => Access | Promise<
       asked.push(request)
       return await answer(request)
     },
+    deletedChannels: async () => [],
     onChange(listener) {
       listeners.add(listener)
       return () => listeners.delete(listener)

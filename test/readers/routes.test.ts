@@ -72,6 +72,7 @@ test('a channel whose id is not a UUID is read by who may, page by page, with th
       asked.push(of)
       return { allowed: true, publisher: null, owner: 'administrator' }
     },
+    deletedChannels: async () => [],
     onChange: () => () => undefined,
   }
   const { app, url } = await serve(served.store.reader, options, administrators)

@@ -41,6 +41,7 @@ export const access: AccessControl & { fail?: Error } = {
     if (asked !== channel || credential.secret !== known[0]) return { allowed: false, reason: 'forbidden' }
     return { allowed: true, publisher: credential.scheme === 'Thing' ? publishers[0] : null, owner: 'user' }
   },
+  deletedChannels: async () => [],
   onChange: () => () => undefined,
 }
 

@@ -72,6 +72,7 @@ export function openRetainedRecords(topicsMax: number) {
       }
     },
     messagesOf: (channel: string): Iterable<RetainedMessage> => channels.get(channel)?.values() ?? [],
+    channels: (): Iterable<string> => channels.keys(),
     /** @returns false if it is not a record of a retained message */
     apply(name: string, record: Uint8Array): boolean {
       const [channel = '', subtopic = ''] = name.split(' ')

@@ -31,6 +31,8 @@ export interface RetainedStore {
   get(topic: RetainedTopic): RetainedMessage | undefined
   /** Those of a channel, which may change meanwhile. */
   messagesOf(channel: string): Iterable<RetainedMessage>
+  /** Those that have messages. */
+  channels(): Iterable<string>
   /** Resolves when everything is in memory that is durable now. @throws LogUnavailableError */
   ready(): Promise<void>
   /**

@@ -63,6 +63,18 @@ describePlatform('access', platform => {
   /** Of a thing whose key is valid. */
   const forbiddenThing = () => ({ ...forbidden, publisher: site.thing, owner })
 
+  test('deleted channels are known', async () => {
+    const { access } = platform().plane
+    const { owner, channel } = await makeSite(platform().url)
+    const asked = [channel, site.channel, absentId, 'x', '', "' OR true --"]
+    expect(await access.deletedChannels(asked)).toEqual([])
+    await call(platform().url, 'DELETE', `/channels/${channel}`, { authorization: owner })
+    expect(await access.deletedChannels(asked)).toEqual([channel])
+    const lost = new DatabaseError('the connection failed', { sqlState: '', cause: undefined })
+    const broken: Database = { ...platform().database, query: () => Promise.reject(lost) }
+    await expect(accessOn(broken).deletedChannels([channel])).rejects.toBeInstanceOf(AccessUnavailableError)
+  })
+
   test('a thing may publish to and read from the channels it is connected to', async () => {
     const granted = { allowed: true, publisher: site.thing, owner }
     expect(await ask(site.device, site.channel, 'publish')).toEqual(granted)

@@ -8,6 +8,7 @@ import { credentialOf, openInstance, token } from './instance.ts'
 
 const authorization = `Bearer ${token}`
 const path = '/internal/authorize'
+const deletedPath = '/internal/deleted-channels'
 const request = { scheme: 'Thing', secret: 'x', channel: absentId, action: 'publish' }
 
 describeWithPostgres('authorize', postgres => {
@@ -43,12 +44,13 @@ describeWithPostgres('authorize', postgres => {
     ['another scheme', `Thing ${token}`],
     ['no scheme', token],
     ['the token twice', `Bearer ${token} ${token}`],
-  ])('with %s it is 401 on both paths, before anything else in the request is checked', async (_name, header) => {
+  ])('with %s it is 401 on all paths, before anything else in the request is checked', async (_name, header) => {
     const { internalUrl } = await openInstance(await postgres.createDatabase())
     const shown = header === undefined ? {} : { authorization: header }
     for (const answer of [
       await call(internalUrl, 'POST', path, { ...shown, body: request }),
       await call(internalUrl, 'POST', path, { ...shown, body: '{ no JSON' }),
+      await call(internalUrl, 'POST', deletedPath, { ...shown, body: { channels: [] } }),
       await call(internalUrl, 'GET', '/internal/changes', shown),
     ]) {
       expect([answer.status, answer.json?.['code']]).toEqual([401, 'unauthenticated'])
@@ -78,6 +80,9 @@ describeWithPostgres('authorize', postgres => {
     expect(await status('['.repeat(5_000))).toBe(400)
     expect(await status({ ...request, secret: 's'.repeat(100_000) })).toBe(413)
     expect(await status(JSON.stringify(request), 'text/plain')).toBe(415)
+    for (const channels of [undefined, 'c', [1], ['c'.repeat(65)], Array.from({ length: 401 }, () => absentId)]) {
+      expect((await call(internalUrl, 'POST', deletedPath, { authorization, body: { channels } })).status).toBe(400)
+    }
     expect((await call(internalUrl, 'GET', path, { authorization })).status).toBe(405)
     expect((await call(internalUrl, 'GET', '/internal/authorise', { authorization })).status).toBe(404)
     // A well-formed request is answered, whatever its values.

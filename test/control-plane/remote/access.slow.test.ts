@@ -1,9 +1,16 @@
 // Access control over HTTP against a real control plane: its answers, its changes, and both during an outage.
 
+import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { cacheAccess } from '../../../control-plane/access/cache.ts'
-import { type Access, type AccessChange, AccessUnavailableError, storedIdLengthMax } from '../../../control-plane/client.ts'
+import {
+  type Access,
+  type AccessChange,
+  AccessUnavailableError,
+  deletedChannelsMax,
+  storedIdLengthMax,
+} from '../../../control-plane/client.ts'
 import { openRemoteAccess, type RemoteAccess } from '../../../control-plane/remote/access.ts'
 import { ControlPlaneRefusalError } from '../../../control-plane/remote/requests.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
@@ -88,6 +95,12 @@ describeWithPostgres('remote access', postgres => {
         }
       }
     }
+    const deleted = await makeSite(instance.platform.url)
+    await expectStatus(call(instance.platform.url, 'DELETE', `/channels/${deleted.channel}`, { authorization: deleted.owner }), 204)
+    const many = Array.from({ length: deletedChannelsMax - 3 }, () => randomUUID())
+    for (const asked of [[], [site.channel, deleted.channel, absentId, ...many]])
+      expect(await access.deletedChannels(asked)).toEqual(await plane.access.deletedChannels(asked))
+    expect(await cacheAccess(access, { lifetimeMs: 1, entriesMax: 1 }).deletedChannels([deleted.channel])).toEqual([deleted.channel])
     const long = { scheme: 'Thing', secret: 'x'.repeat(100_000) } as const
     expect(await access.authorize({ credential: long, channel: 'x', action: 'read' })).toEqual({
       allowed: false,

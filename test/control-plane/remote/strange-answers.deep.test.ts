@@ -51,6 +51,7 @@ test.each([
     (_request, response) => void response.writeHead(status, { 'content-type': 'application/json' }).end(body),
   )
   await expect(access.authorize(request)).rejects.toBeInstanceOf(AccessUnavailableError)
+  await expect(access.deletedChannels([absentId])).rejects.toBeInstanceOf(AccessUnavailableError)
 })
 
 test.each([408, 425, 429, 500, 502, 503, 504])('a start waits if a proxy answers %i', async status => {

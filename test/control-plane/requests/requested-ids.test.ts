@@ -117,7 +117,10 @@ describeOnDatabases('given ids and keys', database => {
     const create = async (by: User): Promise<number> => (await ask('POST', '/channels', { id }, by)).status
     await create(user)
     expect((await ask('DELETE', `/channels/${id}`)).status).toBe(204)
+    const deleted = (): Promise<string[]> => platform.plane.access.deletedChannels([id])
+    expect(await deleted()).toEqual([id])
     expect([await create(await platform.user()), await create(user)]).toEqual([409, 201])
+    expect(await deleted()).toEqual([])
   })
 
   test('cannot be guessed: after too many conflicts a user may give none, and requests without them still succeed', async () => {

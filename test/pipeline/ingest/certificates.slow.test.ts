@@ -124,6 +124,7 @@ describePlatform('certificates of devices', platform => {
     const port = await openTls({
       // Called for the request, and again when its connection is watched.
       authorize: request => access.authorize(request).finally(() => ++answered === 2 && watches()),
+      deletedChannels: channels => access.deletedChannels(channels),
       onChange: listener => access.onChange(listener),
     })
     const shown = await issue()
@@ -196,6 +197,7 @@ describePlatform('certificates of devices', platform => {
     const missChanges = (): void => listeners.forEach(listener => listener({ kind: 'unheard' }))
     const port = await openTls({
       authorize: request => (isAway ? Promise.reject(new AccessUnavailableError('away')) : access.authorize(request)),
+      deletedChannels: channels => access.deletedChannels(channels),
       onChange: listener => (listeners.push(listener), () => undefined),
     })
     const shown = await issue()

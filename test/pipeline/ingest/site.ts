@@ -50,6 +50,7 @@ export function openKeys(): AccessControl & { requests: AccessRequest[]; fail?: 
       if (credential.secret !== key || asked !== channel || !this.isConnected) return { allowed: false, reason: 'forbidden', ...whose }
       return { allowed: true, ...whose }
     },
+    deletedChannels: async () => [],
     onChange: () => () => undefined,
   }
 }

@@ -2,6 +2,7 @@
 
 import type { IConnectPacket, IPublishPacket, ISubackPacket, ISubscription, Packet } from 'mqtt-packet'
 import { expect, onTestFinished, test } from 'vitest'
+import { AccessUnavailableError, deletedChannelsMax } from '../../../control-plane/client.ts'
 import { retainHeader } from '../../../pipeline/envelope-headers.ts'
 import { logTag } from '../../../pipeline/live/messages.ts'
 import { LogUnavailableError } from '../../../pipeline/log.ts'
@@ -360,6 +361,42 @@ test.each(versions)('version %i: a will is retained, or not', async version => {
   unflagged.socket.destroy()
   await expect.poll(() => site.log.messages.length).toBe(2)
   expect(site.retained.get({ channel, subtopic: 'state' })).toBeUndefined()
+})
+
+test('the messages of a deleted channel are removed when the change arrives, and when it was missed', async () => {
+  const retained = openEmbeddedRetained(`${temporaryFolder()}/retained.sqlite`, 3)
+  const inner = { ready: retained.ready }
+  const [before, now, missed, stays] = ['before', 'now', 'missed', 'stays']
+  for (const of of [before, now, missed, stays]) for (const subtopic of ['a', 'b']) await retained.keep(message({ channel: of, subtopic }))
+  for (let at = 0; at < deletedChannelsMax; at++) await retained.keep(message({ channel: `${at}` }))
+  const deleted = new Set<string>([before])
+  const asked: number[] = []
+  let failures = 1
+  retained.ready = () => (failures-- > 0 ? Promise.reject(new LogUnavailableError('away')) : inner.ready())
+  const site = await open({
+    retained,
+    async deletedChannels(channels) {
+      asked.push(channels.length)
+      if (failures-- > 0) throw new AccessUnavailableError('away')
+      return channels.filter(channel => deleted.has(channel))
+    },
+  })
+  const left = (): string[] => [...retained.channels()].filter(channel => !/\d/.test(channel))
+  await expect.poll(left, { timeout: 10_000 }).toEqual([now, missed, stays])
+  expect(asked).toEqual([deletedChannelsMax, 4])
+  deleted.add(now)
+  site.change({ kind: 'channel', channel: 'unknown' })
+  site.change({ kind: 'thing', thing })
+  await ping(await site.connect())
+  expect(asked).toHaveLength(2)
+  site.change({ kind: 'channel', channel: now })
+  await expect.poll(() => asked.length).toBe(4)
+  expect(left()).toEqual([missed, stays])
+  deleted.add(missed)
+  failures = 2
+  site.change({ kind: 'unheard' })
+  await expect.poll(left, { timeout: 10_000 }).toEqual([stays])
+  expect(site.said).toEqual([])
 })
 
 test('a message of one more topic than a channel may have is refused before it is stored', async () => {

@@ -82,6 +82,8 @@ export interface SiteOptions extends Partial<Omit<MqttOptions, 'host' | 'port' |
   readonly webSocketCertificates?: IngestOptions['clientCertificates']
   /** In place of the keys of the tests. */
   readonly access?: AccessControl
+  /** None by default. */
+  readonly deletedChannels?: AccessControl['deletedChannels']
   /** In place of that of the log. */
   readonly append?: (messages: readonly OutgoingMessage[], log: FakeLog) => Promise<LogPosition[]>
 }
@@ -95,6 +97,7 @@ export async function openSite({
   shown,
   webSocketCertificates = 'none',
   access,
+  deletedChannels,
   sessions,
   arrivals,
   retained = openRetainedInMemory(),
@@ -113,6 +116,7 @@ export async function openSite({
   const timers: ManualTimer[] = []
   const listeners = new Set<(change: AccessChange) => void>()
   const keys = openKeys()
+  if (deletedChannels !== undefined) keys.deletedChannels = deletedChannels
   keys.onChange = listener => {
     listeners.add(listener)
     return () => listeners.delete(listener)

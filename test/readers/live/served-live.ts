@@ -44,6 +44,7 @@ export function openFakeAccess(): FakeAccess {
       const right = access.rights.get(secret) ?? { allowed: false, reason: 'unauthenticated' }
       return right.allowed && asked !== channel ? { allowed: false, reason: 'forbidden' } : right
     },
+    deletedChannels: async () => [],
     onChange(listener) {
       listeners.add(listener)
       return () => void listeners.delete(listener)

@@ -83,6 +83,7 @@ export function build(plan: Plan, offset: number): World {
       if (plan.channelOwners[channelIds.indexOf(asked)] !== at) return { allowed: false, reason: 'forbidden' }
       return { allowed: true, publisher: null, owner: String(at) }
     },
+    deletedChannels: async () => [],
     onChange: () => () => undefined,
   }
   const batch = new RecordBatch()
