@@ -63,6 +63,8 @@ export interface Published extends LogPosition {
 }
 
 export interface Publisher {
+  /** Counts what stores nothing against the quotas, as a message. @throws HttpError `forbidden`, `too_many_requests` */
+  count(publication: Pick<Publication, 'channel' | 'publisher'>): void
   /**
    * Checks what is known before the payload; counts nothing, because a rejected message must not count.
    *
@@ -90,6 +92,10 @@ export function openPublisher({
   arrivals,
 }: PublisherParts): Publisher {
   return {
+    count({ channel, publisher }) {
+      if (publisher === null) throw new HttpError('forbidden')
+      quotas?.take(channel, publisher)
+    },
     check({ channel, subtopic, contentType, publisher, boundedOwner }) {
       if (contentType === 'application/json') checkFormat(subtopic)
       if (publisher !== null) quotas?.check(channel, publisher)

@@ -119,7 +119,7 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
 
   async function publish(publication: Publication, received: Received): Promise<void> {
     const isEmpty = publication.payload.length === 0
-    if (isEmpty && publication.publisher === null) throw new HttpError('forbidden')
+    if (isEmpty) publisher.count(publication)
     received.stored = { publication, at: isEmpty ? undefined : await publisher.publish(publication) }
   }
 

@@ -112,6 +112,17 @@ test.each([
   expect([site.log.messages, [...site.retained.messagesOf(channel)]]).toEqual([[], []])
 })
 
+test('an empty message counts in the quotas, and clears nothing above them', async () => {
+  const site = await open({ thingMessagesPerMinute: 3 })
+  const client = await site.connect()
+  await retain(client, 'a', json('x'))
+  await retain(client, 'a', Buffer.alloc(0))
+  await retain(client, 'a', json('y'))
+  publish(client, { topic: `${base}/a`, payload: Buffer.alloc(0), retain: true })
+  expect(await client.next()).toMatchObject({ cmd: 'puback', reasonCode: 0x97 })
+  expect(site.retained.get({ channel, subtopic: 'a' })).toBeDefined()
+})
+
 test('an empty message without the flag is refused, and clears nothing', async () => {
   const site = await open()
   const client = await site.connect()
