@@ -12,6 +12,9 @@ export interface ConnectionError extends Error {
   readonly reason?: string
 }
 
+/** How long a client has to take the answer, and those before it. */
+const lastMsMax = 2_000
+
 const tooLate = { code: 'request_timeout', detail: 'send the whole request without a pause' } as const
 const tooLarge = {
   code: 'headers_too_large',
@@ -56,6 +59,9 @@ export function writeError(
   const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`)
   if (socket.writable) socket.write(`HTTP/1.1 ${body.status} ${body.error}\r\n${lines.join('')}\r\n${text}`)
   socket.destroySoon()
+  // It is no longer among those that the server ends.
+  const deadline = setTimeout(() => socket.destroy(), lastMsMax)
+  socket.once('close', () => clearTimeout(deadline))
 }
 
 /**

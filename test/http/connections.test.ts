@@ -4,8 +4,10 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { expect, test } from 'vitest'
 import { createLogger } from '../../config/logger.ts'
+import { HttpError } from '../../http/errors.ts'
 import { ListenError, listen } from '../../http/listen.ts'
 import { createServer } from '../../http/server.ts'
+import { takeWebSockets } from '../../http/web-sockets.ts'
 import { startServer } from './test-server.ts'
 
 /** Sends bytes, and resolves with everything received when the server closes the connection. */
@@ -246,4 +248,21 @@ test('listening resolves with the URL of the server', async () => {
     expect((await fetch(`${url}/nothing`)).status).toBe(404)
     await app.close()
   }
+})
+
+test('a refused WebSocket whose client does not read is closed', async () => {
+  const server = await startServer({}, app => void app.get('/large', () => 'x'.repeat(32 * 1024 * 1024)))
+  takeWebSockets(server.app, '/socket', () => {
+    throw new HttpError('malformed_request')
+  })
+  const socket = connect(server.port, '127.0.0.1')
+  socket.pause()
+  const upgrade = 'connection: upgrade\r\nupgrade: websocket\r\n'
+  socket.write(`GET /large HTTP/1.1\r\nhost: localhost\r\n\r\nGET /socket HTTP/1.1\r\nhost: localhost\r\n${upgrade}\r\n`)
+  const connections = (): Promise<number> =>
+    new Promise((resolve, reject) => server.app.server.getConnections((error, count) => (error ? reject(error) : resolve(count))))
+  await expect.poll(connections).toBe(1)
+  await expect.poll(connections, { timeout: 10_000 }).toBe(0)
+  socket.destroy()
+  await server.app.close()
 })
