@@ -38,6 +38,8 @@ export interface Connections {
   /** @returns why it is refused */
   join(connection: Connection): string | undefined
   leave(connection: Connection): void
+  /** No more wills may wait for their delay. */
+  areFull(): boolean
 }
 
 /** A client may be silent for one and a half of its keep-alive (MQTT 5 §3.1.2.10). */
@@ -153,6 +155,7 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
     const delaySeconds = Math.min(session!.will?.properties?.willDelayInterval ?? 0, session!.expirySeconds)
     if (delaySeconds === 0) return true
     if (isTaken) return false
+    if (connections.areFull()) return true
     const { promise, resolve } = Promise.withResolvers<boolean>()
     dropWill = () => resolve(false)
     const timer = startTimer(Math.min(delaySeconds * 1000, timerMsMax), () => resolve(true))

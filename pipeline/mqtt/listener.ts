@@ -77,7 +77,9 @@ export async function openMqttListener(parts: MqttListenerParts): Promise<MqttLi
       return members.join(connection)
     }
     try {
-      await serveConnection(link, shared, { greeted, join, leave: connection => members.leave(connection) })
+      // With those that are closed, whose wills wait.
+      const areFull = (): boolean => serving.size > 2 * options.connectionsMax
+      await serveConnection(link, shared, { greeted, join, leave: connection => members.leave(connection), areFull })
     } catch (error) {
       logger.error({ err: error }, 'a connection of MQTT failed')
       stream.destroy()

@@ -108,6 +108,17 @@ test('a connection whose will waits counts among those of its thing', async () =
   await site.connect(5, { clientId: 'other' })
 })
 
+test('with more connections than twice mqtt.connections_max, of which those are closed whose will waits, a will is published at once', async () => {
+  const site = await open({ connectionsMax: 2, thingSessionsMax: 10 })
+  const timers: ManualTimer[] = []
+  for (const clientId of ['a', 'b', 'c', 'd']) timers.push(await willTimer(site, await connect(site, { clientId, will: willAfter(5) })))
+  const client = await connect(site, { clientId: 'e', will: willAfter(5) })
+  client.socket.destroy()
+  await published(site)
+  timers[0]!.fire()
+  await expect.poll(() => site.log.messages).toHaveLength(2)
+})
+
 test('a stop drops a will that waits, and does not wait for it', async () => {
   const site = await open()
   const client = await connect(site, { will: willAfter(5) })
