@@ -5,6 +5,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import type { IPublishPacket } from 'mqtt-packet'
 import { expect, test, vi } from 'vitest'
 import { AccessUnavailableError } from '../../../control-plane/client.ts'
+import { retainHeader } from '../../../pipeline/envelope-headers.ts'
 import type { ArrivalListener } from '../../../pipeline/ingest/arrivals.ts'
 import { LogUnavailableError, MessageRefusedError } from '../../../pipeline/log.ts'
 import { fixture } from '../ingest/device.ts'
@@ -99,6 +100,15 @@ for (const version of versions) {
       expect(await site.registry.metrics()).toMatch(/component_errors_total\{component_id="ingest".*\} 1/)
     })
   }
+
+  test(`${nameOf(version)}: the log says which messages were published with the retain flag`, async () => {
+    const site = await openSite()
+    const client = await site.connect(version, { will: { topic, payload: pack, qos: 1, retain: true } })
+    for (const [messageId, retain] of [true, false].entries()) publish(client, { messageId: messageId + 1, retain })
+    for (const messageId of [1, 2]) expect(await client.next()).toMatchObject({ cmd: 'puback', messageId })
+    client.socket.destroy()
+    await expect.poll(() => site.log.messages.map(({ headers }) => headers)).toEqual([[retainHeader], undefined, [retainHeader]])
+  })
 
   test(`${nameOf(version)}: a message above the quota is refused`, async () => {
     const site = await openSite({ thingMessagesPerMinute: 1 })

@@ -1,9 +1,7 @@
 // Retained messages: what is kept and when it is acknowledged, which subscribers get it and when, and what is refused.
 
-import type { IConnectPacket, IPublishPacket, ISubackPacket, ISubscription, Packet } from 'mqtt-packet'
+import type { IConnectPacket, IPublishPacket, ISubackPacket, ISubscription } from 'mqtt-packet'
 import { expect, onTestFinished, test } from 'vitest'
-import { AccessUnavailableError, deletedChannelsMax } from '../../../control-plane/client.ts'
-import { retainHeader } from '../../../pipeline/envelope-headers.ts'
 import { logTag } from '../../../pipeline/live/messages.ts'
 import { LogUnavailableError } from '../../../pipeline/log.ts'
 import { openEmbeddedRetained } from '../../../pipeline/mqtt/retained/embedded.ts'
@@ -56,16 +54,11 @@ async function heard(client: Client): Promise<string[]> {
   const all: string[] = []
   for (let packet = await client.next(); packet?.cmd !== 'pingresp'; packet = await client.next()) {
     expect(packet?.cmd).toBe('publish')
-    const { qos, messageId } = packet as IPublishPacket
+    const { topic, payload, qos, messageId, retain: isRetained } = packet as IPublishPacket
     if (qos === 1) client.send({ cmd: 'puback', messageId: messageId! })
-    all.push(textOf(packet))
+    all.push(`${topic.slice(base.length + 1)} ${payload.toString()}${isRetained ? ' retained' : ''}`)
   }
   return all
-}
-
-function textOf(packet: Packet | undefined): string {
-  const { topic, payload, retain: isRetained } = packet as IPublishPacket
-  return `${topic.slice(base.length + 1)} ${payload.toString()}${isRetained ? ' retained' : ''}`
 }
 
 test.each(versions)('version %i: the newest message of each topic is sent after the SUBACK, with the flag', async version => {
@@ -193,35 +186,6 @@ test.each<[rh: 0 | 1 | 2, first: string[], second: string[]]>([
   expect(await heard(client)).toEqual(first)
   await subscribe(client, ['#'], { rh })
   expect(await heard(client)).toEqual(second)
-})
-
-test.each<[rap: boolean, sent: string[]]>([
-  [false, ['a "x"', 'a "y"']],
-  [true, ['a "x" retained', 'a "y"']],
-])('retain as published %s: what comes live is %j, for any QoS and beside others that share it', async (rap, sent) => {
-  const site = await open()
-  const others = await Promise.all(['b', 'c'].map(clientId => site.connect(5, { clientId })))
-  for (const other of others) await subscribe(other, ['#'], { qos: 0, rap: other === others[0] })
-  for (const qos of [0, 1] as const) {
-    const client = await site.connect(5, { clientId: `${qos}` })
-    await subscribe(client, ['#'], { qos, rap })
-    site.topic.appendPayload(0, channel, '"x"', { subtopic: 'a', isRetained: true })
-    site.topic.appendPayload(0, channel, '"y"', { subtopic: 'a' })
-    expect([await client.next(), await client.next()].map(textOf)).toEqual(sent)
-    expect([await others[0]!.next(), await others[0]!.next()].map(textOf)).toEqual(['a "x" retained', 'a "y"'])
-    expect([await others[1]!.next(), await others[1]!.next()].map(textOf)).toEqual(['a "x"', 'a "y"'])
-  }
-})
-
-test.each(versions)('version %i: the log says which messages were published with the flag', async version => {
-  const site = await open()
-  const will: NonNullable<IConnectPacket['will']> = { topic: `${base}/a`, payload: json('will'), qos: 1, retain: true }
-  const client = await site.connect(version, { will })
-  await retain(client, 'a', json('x'))
-  publish(client, { topic: `${base}/a`, payload: json('y') })
-  expect(await client.next()).toMatchObject({ cmd: 'puback' })
-  client.socket.destroy()
-  await expect.poll(() => site.log.messages.map(({ headers }) => headers)).toEqual([[retainHeader], undefined, [retainHeader]])
 })
 
 test.each<[published: Qos, granted: Qos, qos: Qos]>([
@@ -372,42 +336,6 @@ test.each(versions)('version %i: a will is retained, or not', async version => {
   unflagged.socket.destroy()
   await expect.poll(() => site.log.messages.length).toBe(2)
   expect(site.retained.get({ channel, subtopic: 'state' })).toBeUndefined()
-})
-
-test('the messages of a deleted channel are removed when the change arrives, and when it was missed', async () => {
-  const retained = openEmbeddedRetained(`${temporaryFolder()}/retained.sqlite`, 3)
-  const inner = { ready: retained.ready }
-  const [before, now, missed, stays] = ['before', 'now', 'missed', 'stays']
-  for (const of of [before, now, missed, stays]) for (const subtopic of ['a', 'b']) await retained.keep(message({ channel: of, subtopic }))
-  for (let at = 0; at < deletedChannelsMax; at++) await retained.keep(message({ channel: `${at}` }))
-  const deleted = new Set<string>([before])
-  const asked: number[] = []
-  let failures = 1
-  retained.ready = () => (failures-- > 0 ? Promise.reject(new LogUnavailableError('away')) : inner.ready())
-  const site = await open({
-    retained,
-    async deletedChannels(channels) {
-      asked.push(channels.length)
-      if (failures-- > 0) throw new AccessUnavailableError('away')
-      return channels.filter(channel => deleted.has(channel))
-    },
-  })
-  const left = (): string[] => [...retained.channels()].filter(channel => !/\d/.test(channel))
-  await expect.poll(left, { timeout: 10_000 }).toEqual([now, missed, stays])
-  expect(asked).toEqual([deletedChannelsMax, 4])
-  deleted.add(now)
-  site.change({ kind: 'channel', channel: 'unknown' })
-  site.change({ kind: 'thing', thing })
-  await ping(await site.connect())
-  expect(asked).toHaveLength(2)
-  site.change({ kind: 'channel', channel: now })
-  await expect.poll(() => asked.length).toBe(4)
-  expect(left()).toEqual([missed, stays])
-  deleted.add(missed)
-  failures = 2
-  site.change({ kind: 'unheard' })
-  await expect.poll(left, { timeout: 10_000 }).toEqual([stays])
-  expect(site.said).toEqual([])
 })
 
 test('a message of one more topic than a channel may have is refused before it is stored', async () => {

@@ -429,7 +429,7 @@ const statements: readonly Statement[] = [
   {
     id: { 5: '3.3.1-12' },
     what: 'retain as published 0 and 1 (-13)',
-    shown: ['retained', 'retain as published %s: what comes live is'],
+    shown: ['subscribe', 'retain as published with QoS %i: messages have the flag that they had'],
   },
   {
     id: { 4: '3.8.4-6', 5: '3.8.4-8' },

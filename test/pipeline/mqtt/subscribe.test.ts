@@ -4,8 +4,8 @@ import type { IPublishPacket, ISubackPacket, ISubscription, Packet } from 'mqtt-
 import { expect, test } from 'vitest'
 import { AccessUnavailableError } from '../../../control-plane/client.ts'
 import { openRetainedRecords } from '../../../pipeline/mqtt/retained/records.ts'
-import type { RawMessage } from '../../../pipeline/source.ts'
 import { channel, looseKey, thing } from '../ingest/site.ts'
+import type { FakeTopic } from '../live/fake-topic.ts'
 import type { Client, Version } from './client.ts'
 import { type MqttSite, openSite } from './site.ts'
 
@@ -26,7 +26,7 @@ async function subscribe(client: Client, filters: readonly string[], { identifie
   return suback.granted as number[]
 }
 
-function append({ topic }: MqttSite, payload: string, own: Partial<RawMessage> = {}): void {
+function append({ topic }: MqttSite, payload: string, own: Parameters<FakeTopic['appendPayload']>[3] = {}): void {
   topic.appendPayload(0, channel, payload, own)
 }
 
@@ -151,6 +151,27 @@ test('no local leaves out what the thing itself published', async () => {
   append(site, 'last', { publisher: 'another' })
   expect(await heard(client)).toEqual([])
 })
+
+test.each([0, 1] as const)(
+  'retain as published with QoS %i: messages have the flag that they had, also beside others that share them',
+  async qos => {
+    const site = await openSite()
+    const flags: [client: Client, expected: boolean][] = []
+    for (const rap of [true, false]) {
+      for (const filters of [[base], [base, `${base}/#`]]) {
+        const client = await site.connect(5, { clientId: crypto.randomUUID() })
+        await subscribe(client, filters, { qos, rap })
+        flags.push([client, rap])
+      }
+    }
+    append(site, 'flagged', { isRetained: true })
+    append(site, 'unflagged')
+    for (const [client, rap] of flags) {
+      expect(await published(client)).toMatchObject({ retain: rap, dup: false, qos })
+      expect(await published(client)).toMatchObject({ retain: false, dup: false, qos })
+    }
+  },
+)
 
 test('a filter that is sent again takes the place of the one before, and after UNSUBSCRIBE nothing arrives', async () => {
   const site = await openSite()
