@@ -26,9 +26,9 @@ interface ReceiptsParts {
 }
 
 interface Receipt extends Omit<KeptReceipt, 'waitedMs'> {
-  waitedMs(): number
+  readonly waitedMs: () => number
   /** Whether it is stored; rejects if that cannot be found out now. */
-  stored(): Promise<boolean>
+  readonly stored: () => Promise<boolean>
 }
 
 const countMax = 1_000
@@ -186,7 +186,7 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
       }
     },
     state: (): KeptReceipts => ({
-      messages: [...receipts.values()].map(({ stored: _, waitedMs, ...kept }) => ({ ...kept, waitedMs: waitedMs() })),
+      messages: [...receipts.values()].map(({ stored: _stored, waitedMs, ...kept }) => ({ ...kept, waitedMs: waitedMs() })),
       origins: Object.fromEntries(origins),
     }),
     close(): void {

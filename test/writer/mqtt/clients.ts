@@ -260,12 +260,14 @@ export function startSubscriber(device: Device, filters: readonly string[], onFa
     }
   }
 
+  const isOver = (): boolean => isStopped
+
   async function serve(opened: Link): Promise<void> {
     link = opened
     if (!opened.isSessionPresent) opened.send({ cmd: 'subscribe', messageId: 1, subscriptions: filters.map(topic => ({ topic, qos })) })
     const end = new AbortController()
     const ended = opened.ended.then(() => end.abort())
-    while (!end.signal.aborted && !isStopped) {
+    while (!end.signal.aborted && !isOver()) {
       await Promise.race([wait(device.random.oneIn(20) ? device.random.below(pauseMsMax) : 5), ended])
       // In the order in which they came (MQTT 5 §4.6).
       for (const answer of answers.splice(0)) opened.send(answer)
@@ -274,7 +276,7 @@ export function startSubscriber(device: Device, filters: readonly string[], onFa
     connections++
   }
 
-  const running = keepConnected({ device, isClean: false, isOver: () => isStopped, onPacket, onFault, serve })
+  const running = keepConnected({ device, isClean: false, isOver, onPacket, onFault, serve })
   running.catch(() => undefined)
   return {
     name: device.clientId,
