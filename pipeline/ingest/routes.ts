@@ -76,8 +76,9 @@ export function ingestRoutes(parts: IngestParts): FastifyPluginAsync {
     app.removeAllContentTypeParsers()
     app.addContentTypeParser<Buffer>([...mediaTypes], { parseAs: 'buffer', bodyLimit: options.payloadBytesMax }, (request, bytes, done) => {
       const coding = codingOf(request.headers)
-      if (coding === undefined || coding === null) done(null, bytes)
-      else decompress(bytes, coding, options.payloadBytesMax).then(plain => done(null, plain), done)
+      if (coding !== undefined && coding !== null) return decompress(bytes, coding, options.payloadBytesMax)
+      done(null, bytes)
+      return undefined
     })
     app.setErrorHandler((error, request, reply) => {
       const failure = publishFailure(error, options.payloadBytesMax)

@@ -158,4 +158,4 @@ for (const broker of brokers.slice(0, 2)) {
   console.log(`${idle} connections that wait: ${eachKb.toFixed(1)} KB each (${broker.name})`)
 }
 clients.disconnect()
-for (const { stop } of brokers) await stop()
+for (const broker of brokers) await broker.stop()
