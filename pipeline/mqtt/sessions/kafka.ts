@@ -37,6 +37,8 @@ const allBytesMax = 256 * 1024 * 1024
 const sweptAtOnce = 10_000
 /** An earlier holder hears of a claim sooner; what it has begun to append may take the time of an append. */
 const noticeMs = 2_000
+/** Who holds a session for all instances saves it more often. */
+const silentMs = 15_000
 
 export function sessionsTopic(topic: string): string {
   return `${topic}.mqtt-sessions`
@@ -182,6 +184,11 @@ export function openKafkaSessions(parts: KafkaSessionsParts): SessionStore {
       const held = await take(key, () => undefined)
       await held.remove()
       held.release()
+    },
+    async isHeldElsewhere(key) {
+      if (!(await has(key)) || holdings.has(recordName(key))) return false
+      const { session, readMs } = records.get(key)!
+      return performance.now() - readMs < silentMs && Object.values(session!.positions).some(({ isEnd }) => !isEnd)
     },
     count: thing => records.count(thing),
     async close() {

@@ -25,6 +25,8 @@ interface Entry extends Required<SessionRecord> {
   readonly bytes: number
   /** The last record of the key in the log is another one, which does not count. */
   readonly isOverwritten: boolean
+  /** When the last record that counts was read, on the clock of the process. */
+  readonly readMs: number
 }
 
 /**
@@ -85,8 +87,9 @@ export function openSessionRecords(clock: () => number) {
         return 'overwritten'
       }
       const isClaim = record.holder === undefined
-      if (isClaim && known !== undefined) set(key, { ...known, holder, version, isOverwritten: false })
-      else set(key, { holder, version, untilMs, session, bytes: entryBytes + name.length + payload.length, isOverwritten: false })
+      const read = { holder, version, isOverwritten: false, readMs: performance.now() }
+      if (isClaim && known !== undefined) set(key, { ...known, ...read })
+      else set(key, { untilMs, session, bytes: entryBytes + name.length + payload.length, ...read })
       return isClaim ? 'claim' : undefined
     },
     get,

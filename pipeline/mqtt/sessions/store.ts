@@ -132,6 +132,12 @@ export interface SessionStore {
    * @throws SessionsUnavailableError only if there may be one
    */
   discard(key: SessionKey): Promise<void>
+  /**
+   * Whether another process holds the session: it has saved it within 15 s, and not as an end. Absent where there is no other.
+   *
+   * @throws SessionsUnavailableError only if it was never known
+   */
+  isHeldElsewhere?(key: SessionKey): Promise<boolean>
   /** How many sessions a thing has, without those that expired. */
   count(thing: string): number
   /** Waits for what is being saved; later calls reject. A second call does nothing. */

@@ -188,6 +188,28 @@ describeWithOwnKafka('on Kafka', kafka => {
       )
     })
 
+    test('says whether another process holds a session: until it saves an end, or nothing for 15 s', async () => {
+      const { topic, store } = opened()
+      const other = openSessions(kafka.brokers, topic)
+      onTestFinished(() => other.close())
+      const key = someClient()
+      const at = (isEnd: boolean) => keptSession(1, { positions: { one: { log: 'abc', acknowledged: [1], taken: [1], isEnd } } })
+      expect(await other.isHeldElsewhere!(key)).toBe(false)
+      const held = await store.take(key, untold)
+      await held.save(at(false))
+      expect(await Promise.all([store.isHeldElsewhere!(key), other.isHeldElsewhere!(key)])).toEqual([false, true])
+      await held.save(at(true))
+      expect(await other.isHeldElsewhere!(key)).toBe(false)
+      await held.save(at(false))
+      expect(await other.isHeldElsewhere!(key)).toBe(true)
+      const elapsed = performance.now.bind(performance)
+      vi.spyOn(performance, 'now').mockImplementation(() => elapsed() + 15_000)
+      onTestFinished(() => void vi.restoreAllMocks())
+      expect(await other.isHeldElsewhere!(key)).toBe(false)
+      await held.save(at(false))
+      expect(await other.isHeldElsewhere!(key)).toBe(true)
+    })
+
     test('that is recreated is empty, and who held a session is notified', async () => {
       const { topic, store } = opened()
       const key = someClient()
