@@ -206,9 +206,10 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
     watchKeyEnd()
     if (silentMs > 0) keepAlive = startTimer(silentMs, onIdle)
     const canSubscribe = parts.live !== undefined && options.subscriptionsMax > 0
+    const canShare = canSubscribe && parts.groups !== undefined
     const sessionPresent = persistence?.kept !== undefined
     isAccepted = true
-    link.send(connackOf(session, { inFlightMax: options.inFlightMax, packetBytesMax, canSubscribe, sessionPresent }))
+    link.send(connackOf(session, { inFlightMax: options.inFlightMax, packetBytesMax, canSubscribe, canShare, sessionPresent }))
     begin()
     for (let packet = await link.next(packetBytesMax); packet !== undefined; packet = await link.next(packetBytesMax)) {
       keepAlive?.restart()

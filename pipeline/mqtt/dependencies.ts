@@ -14,6 +14,7 @@ import type { MqttMetrics } from './metrics.ts'
 import type { MqttOptions } from './options.ts'
 import type { RetainedStore } from './retained/store.ts'
 import type { SessionStore } from './sessions/store.ts'
+import type { Groups } from './subscribe/groups.ts'
 import type { StartTimer } from './timer.ts'
 
 export interface MqttParts {
@@ -30,6 +31,8 @@ export interface MqttParts {
   /** undefined: no session outlives its connection. */
   readonly sessions: SessionStore | undefined
   readonly retained: RetainedStore
+  /** Of shared subscriptions; undefined without `live` or `sessions`. */
+  readonly groups: Groups | undefined
   readonly rights: Rights
   readonly connectionMetrics: MqttMetrics
   readonly arrivals?: ArrivalListener | undefined

@@ -136,11 +136,15 @@ export interface Accepted {
   /** The largest packet that is accepted. */
   readonly packetBytesMax: number
   readonly canSubscribe: boolean
+  readonly canShare: boolean
   /** Whether the session goes on that an earlier connection had. */
   readonly sessionPresent: boolean
 }
 
-export function connackOf(session: Session, { inFlightMax, packetBytesMax, canSubscribe, sessionPresent }: Accepted): IConnackPacket {
+export function connackOf(
+  session: Session,
+  { inFlightMax, packetBytesMax, canSubscribe, canShare, sessionPresent }: Accepted,
+): IConnackPacket {
   const { version, isClientIdAssigned, clientId, askedExpirySeconds, expirySeconds } = session
   if (version === 4) return { cmd: 'connack', sessionPresent, returnCode: 0 }
   const properties = {
@@ -151,7 +155,7 @@ export function connackOf(session: Session, { inFlightMax, packetBytesMax, canSu
     topicAliasMaximum: topicAliasMax,
     wildcardSubscriptionAvailable: canSubscribe,
     subscriptionIdentifiersAvailable: canSubscribe,
-    sharedSubscriptionAvailable: false,
+    sharedSubscriptionAvailable: canShare,
   }
   return { cmd: 'connack', sessionPresent, reasonCode: reasons.success, properties }
 }

@@ -21,11 +21,12 @@ import { openMembers } from './bounds/members.ts'
 import { type Connection, type Connections, serveConnection } from './connection.ts'
 import type { MqttParts } from './dependencies.ts'
 import { type Link, openLink, type Peer } from './link.ts'
+import { openGroups } from './subscribe/groups.ts'
 import { type StartTimer, startTimer as startProcessTimer } from './timer.ts'
 import { checkProtocol, openUpgrades } from './web-socket.ts'
 import { packetHeadBytesMax } from './well-formed.ts'
 
-export interface MqttListenerParts extends Omit<MqttParts, 'say' | 'startTimer' | 'receiptUs' | 'budget' | 'rights'> {
+export interface MqttListenerParts extends Omit<MqttParts, 'say' | 'startTimer' | 'receiptUs' | 'budget' | 'rights' | 'groups'> {
   readonly tls?: ServerTls | undefined
   /** How clients over WebSocket show certificates. */
   readonly clientCertificates: IngestOptions['clientCertificates']
@@ -51,13 +52,15 @@ const probeMs = 60_000
 
 /** @throws ListenError */
 export async function openMqttListener(parts: MqttListenerParts): Promise<MqttListener> {
-  const { options, access, logger, tls, retained, connectionMetrics, halfOpenMax = 1_000, startTimer = startProcessTimer } = parts
+  const { options, access, live, sessions, logger, tls, retained, connectionMetrics, halfOpenMax = 1_000 } = parts
+  const { startTimer = startProcessTimer } = parts
   const shared: MqttParts = {
     ...parts,
     startTimer,
     receiptUs: openReceiptClock(),
     budget: openBudget(options.inFlightBytesMax),
     rights: watchRights(access, logger),
+    groups: live === undefined || sessions === undefined ? undefined : openGroups({ ...parts, live, sessions, startTimer }),
     say: openSay(logger),
   }
   const handshakes = new Set<Link>()

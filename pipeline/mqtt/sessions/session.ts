@@ -3,7 +3,7 @@
 import type { MqttParts } from '../dependencies.ts'
 import type { Session } from '../handshake.ts'
 import type { Timer } from '../timer.ts'
-import { type HeldSession, type KeptSession, SessionsUnavailableError } from './store.ts'
+import { connectedSeconds, type HeldSession, type KeptSession, SessionsUnavailableError } from './store.ts'
 
 export interface Persistence {
   /** What an earlier connection left; undefined for nothing, or if the client does not want it. */
@@ -41,8 +41,6 @@ const saveMs = 1_000
 /** A larger session is saved less often, as it is written whole. */
 const entriesASecond = 32
 const saveMsMax = 10_000
-/** While it is connected, a session does not expire: it is kept for so much longer, and saved as often as half of it. After a crash it may stay as long. */
-const connectedSeconds = 3_600
 
 /**
  * Takes the session of the client, or ends the one that it no longer wants.

@@ -35,6 +35,8 @@ export interface KeptPosition {
   readonly taken: readonly number[]
   /** Nothing beyond was sent. Only once the connection has ended, and had got to the end of what one before a crash may have sent. */
   readonly isEnd: boolean
+  /** Of a shared subscription, partition and offset of each message that may come again; absent: all that are not before `acknowledged`. */
+  readonly unacknowledged?: readonly (readonly [partition: number, offset: number])[]
 }
 
 /** Where a message is in the log. */
@@ -81,6 +83,9 @@ export interface KeptSession {
   /** How long it is kept after this save. */
   readonly keptSeconds: number
 }
+
+/** While it is connected, a session does not expire: it is kept for so much longer, and saved as often as half of it. After a crash it may stay as long. */
+export const connectedSeconds = 3_600
 
 /** The sessions cannot be read or saved now: retry. */
 export class SessionsUnavailableError extends Error {

@@ -1,5 +1,6 @@
 // The messages that a client gets: which of its subscriptions they match, with which QoS and packet id, and when there is space for them.
 
+import type { Member } from '../../live/dispatch.ts'
 import { type Follower, type Following, type LiveMessage } from '../../live/messages.ts'
 import type { ConnectionParts } from '../dependencies.ts'
 import { reasons } from '../reasons.ts'
@@ -14,6 +15,8 @@ import { openSavedFirst, type SavedFirst } from './saved-first.ts'
 export interface DeliveringParts extends ConnectionParts {
   /** Of a session that outlives the connection. */
   readonly persistence: () => Persistence | undefined
+  /** Messages that waited for space may be sent. */
+  readonly onSpace: () => void
 }
 
 export type Subscription = TopicFilter & Omit<KeptSubscription, 'filter'>
@@ -44,7 +47,7 @@ const retainFlag = 0x01
 /** Retained messages that one client may take of a turn of the event loop: none of them may match, or fit. */
 const retainedAtOnce = 100
 
-export function openDelivering({ session, link, parts, end, persistence }: DeliveringParts) {
+export function openDelivering({ session, link, parts, end, persistence, onSpace }: DeliveringParts) {
   const { connectionMetrics, options, say, logger } = parts
   const { version } = session
   const inFlight = openInFlight()
@@ -64,6 +67,8 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
   /** What is retained and not sent yet, by filter: a message a step. */
   const retained = new Map<string, Iterator<void>>()
   let isNextTurnDue = false
+  /** By packet id, who waits for the acknowledgement of a message of a shared subscription. */
+  const acknowledging = new Map<number, () => void>()
 
   function hasSpace(qos: Qos): boolean {
     return link.hasSpace() && savedFirst?.hasSpace !== false && (qos === 0 || inFlight.size < inFlightMax)
@@ -82,6 +87,7 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
     }
     waiting?.resolve()
     waiting = undefined
+    onSpace()
   }
   link.onSpace(wake)
 
@@ -126,20 +132,26 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
     if (retained.size > 0 || !hasSpace(qos)) return false
     heard.taken[partition] = Math.max(heard.taken[partition] ?? 0, offset + 1)
     const mayBeSent = offset < (heard.sentBelow[partition] ?? 0)
-    const flag = message.isRetained === true && delivery.isRetainAsPublished ? retainFlag : 0
-    transmit(outgoing, { ...delivery, qos }, isRepeat || (qos === 1 && mayBeSent) ? dupFlag | flag : flag, at)
+    transmit(outgoing, { ...delivery, qos }, flagsOf(message, delivery, isRepeat || (qos === 1 && mayBeSent)), at)
     return true
   }
 
-  /** @param at undefined: it is sent because of a SUBSCRIBE */
-  function transmit(outgoing: Outgoing, { qos, identifiers }: Delivery, flags: number, at: LogOffset | undefined): void {
+  function flagsOf({ isRetained }: LiveMessage, { isRetainAsPublished }: Delivery, isRepeat: boolean): number {
+    return (isRepeat ? dupFlag : 0) | (isRetained === true && isRetainAsPublished ? retainFlag : 0)
+  }
+
+  /**
+   * @param at undefined: on a later connection it is not sent again
+   * @returns the packet id that will be acknowledged; 0 for none
+   */
+  function transmit(outgoing: Outgoing, { qos, identifiers }: Delivery, flags: number, at: LogOffset | undefined): number {
     const messageId = qos === 0 ? 0 : inFlight.begin(at, qos)
     const shared = outgoing.head(version, qos, messageId, identifiers)
     const head = flags === 0 ? shared : Buffer.from(shared)
     // Such a message counts as delivered (MQTT 5 §3.1.2.11.4).
     if (head.length + outgoing.rest.length > session.packetBytesMax) {
       if (qos !== 0) inFlight.end(messageId, qos)
-      return
+      return 0
     }
     head[0]! |= flags
     connectionMetrics.delivered()
@@ -148,6 +160,7 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
       link.deliver(head, outgoing.rest)
       persistence()?.saveSoon()
     }
+    return messageId
   }
 
   /** What stands in the log from where the channel is followed comes live. */
@@ -177,12 +190,7 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
         try {
           return send(message, heard) ? last : first
         } catch (error) {
-          // Whatever a message has must not end what others hear.
-          logger.error(
-            { err: error, channel, partition: message.partition, offset: message.offset },
-            'cannot send a message to a subscriber',
-          )
-          end(reasons.unspecified, 'a message cannot be sent')
+          fail(error, message)
           return last
         }
       },
@@ -200,13 +208,39 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
           heard.taken[partition] = Math.min(heard.taken[partition] ?? 0, offset)
         }
       },
-      end: () => end(reasons.serverBusy, 'the log cannot be followed now: connect again'),
+      end: endUnfollowed,
     }
+  }
+
+  const endUnfollowed = (): void => end(reasons.serverBusy, 'the log cannot be followed now: connect again')
+
+  /** Whatever a message has must not end what others hear. */
+  function fail(error: unknown, { raw: { channel }, partition, offset }: LiveMessage): void {
+    logger.error({ err: error, channel, partition, offset }, 'cannot send a message to a subscriber')
+    end(reasons.unspecified, 'a message cannot be sent')
   }
 
   return {
     inFlight,
     followerOf,
+    /** @param subscription a shared one, whose options may change */
+    memberOf: (subscription: () => Subscription): Member => ({
+      hasSpace: () => hasSpace(subscription().qos),
+      take(message, isRepeat, done) {
+        const outgoing = outgoingOf(message)
+        const delivery = deliveryOf(message.raw.publisher, outgoing, [subscription()])
+        let messageId = 0
+        try {
+          if (delivery !== undefined)
+            messageId = transmit(outgoing, delivery, flagsOf(message, delivery, isRepeat && delivery.qos > 0), undefined)
+        } catch (error) {
+          fail(error, message)
+        }
+        if (messageId === 0) done()
+        else acknowledging.set(messageId, done)
+      },
+      end: endUnfollowed,
+    }),
     /** Sends what is retained and matches, before anything live. */
     beginRetained(heard: Heard, filter: string): void {
       retained.set(filter, sendRetained(parts.retained.messagesOf(heard.channel), heard, heard.subscriptions.get(filter)!))
@@ -216,6 +250,11 @@ export function openDelivering({ session, link, parts, end, persistence }: Deliv
     /** Takes a PUBACK or PUBCOMP. @returns false if nothing waits for it */
     acknowledged(messageId: number, qos: 1 | 2): boolean {
       if (!inFlight.end(messageId, qos)) return false
+      const done = acknowledging.get(messageId)
+      if (done !== undefined) {
+        acknowledging.delete(messageId)
+        done()
+      }
       // Not for each: a subscriber that is behind reads the log each time.
       if (inFlight.size <= inFlightMax / 2) wake()
       persistence()?.saveSoon()

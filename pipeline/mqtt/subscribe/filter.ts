@@ -6,6 +6,8 @@ import { subtopicLimits } from '../../ingest/subtopic.ts'
 import { ReasonError, reasons } from '../reasons.ts'
 
 export interface TopicFilter {
+  /** Whether it begins with `$share/<name>/`. */
+  readonly isShared: boolean
   readonly channel: string
   /** Of the subtopic. `+` stands for one level, `#` at the end for any number. */
   readonly levels: readonly string[]
@@ -17,20 +19,23 @@ export class FilterError extends ReasonError {
 }
 
 const form = 'channels/<channel>/messages, with levels of the subtopic, + and # below it'
-const shared = /^\$share(?:\/|$)/
+const shared = /^\$share\/[^/+#?]+\/(.*)$/s
 /** Levels of a subtopic are separated by `.` as well. */
 const separator = /[/.]/
 
 /**
- * `channels/<channel>/messages[/<level>/…]`
+ * `channels/<channel>/messages[/<level>/…]`, maybe behind `$share/<name>/`
  *
  * @returns `noChannel` as channel for an id that no channel has, which is refused with the rights
  * @throws FilterError
  */
-export function parseFilter(text: string): TopicFilter {
-  if (Buffer.byteLength(text) > topicBytesMax) throw invalid(`a filter has more than ${topicBytesMax} bytes`)
-  if (shared.test(text))
-    throw new FilterError(reasons.sharedNotSupported, 'shared subscriptions are not supported: subscribe without $share')
+export function parseFilter(whole: string): TopicFilter {
+  if (Buffer.byteLength(whole) > topicBytesMax) throw invalid(`a filter has more than ${topicBytesMax} bytes`)
+  const [, within] = shared.exec(whole) ?? []
+  if (within === undefined && /^\$share(?:\/|$)/.test(whole)) {
+    throw invalid('a shared filter is $share/<name>/<filter>, where the name is not empty and has no +, # and ?')
+  }
+  const text = within ?? whole
   if (/^\/?(?:[+#](?:[/?]|$)|channels\/[^/?]*[+#])/.test(text)) {
     throw new FilterError(reasons.notAuthorized, `a filter names one channel, and has wildcards only below it: subscribe to ${form}`)
   }
@@ -42,7 +47,7 @@ export function parseFilter(text: string): TopicFilter {
   }
   const levels = below.flatMap(level => level.split(separator).filter(part => part !== ''))
   if (levels.length > subtopicLimits.parts + 1) throw invalid(`a filter has more than ${subtopicLimits.parts} levels of the subtopic`)
-  return { channel: parseChannel(split.channel) ?? noChannel, levels }
+  return { isShared: within !== undefined, channel: parseChannel(split.channel) ?? noChannel, levels }
 }
 
 function invalid(sentence: string): FilterError {

@@ -10,15 +10,21 @@ import { LogUnavailableError } from '../../log.ts'
 import type { RateLimit } from '../bounds/rate-limit.ts'
 import { checkFilters } from '../packets.ts'
 import { PacketError, reasons } from '../reasons.ts'
-import type { KeptPosition, KeptSession, KeptSubscription, LogOffset } from '../sessions/store.ts'
-import { type DeliveringParts, type Heard, openDelivering } from './delivering.ts'
+import { type KeptPosition, type KeptSession, type KeptSubscription, type LogOffset, SessionsUnavailableError } from '../sessions/store.ts'
+import { type DeliveringParts, type Heard, openDelivering, type Subscription } from './delivering.ts'
 import { FilterError, parseFilter } from './filter.ts'
+import type { Membership } from './groups.ts'
 import { sentAgain } from './in-flight.ts'
 
-interface SubscriptionsParts extends DeliveringParts {
+interface SubscriptionsParts extends Omit<DeliveringParts, 'onSpace'> {
   /** Of filters, and of packets with refused ones. */
   readonly controls: RateLimit
   readonly refusals: RateLimit
+}
+
+/** A shared subscription. */
+interface Share extends Membership {
+  subscription: Subscription
 }
 
 /** When a SUBSCRIBE is answered with what is retained (MQTT 5 §3.8.3.1). */
@@ -31,16 +37,20 @@ const endings = {
 
 export type Subscriptions = ReturnType<typeof openSubscriptions>
 
+const unavailable = [AccessUnavailableError, LiveUnavailableError, LogUnavailableError, SessionsUnavailableError]
+
 export function openSubscriptions({ session, link, parts, controls, refusals, end, persistence }: SubscriptionsParts) {
-  const { live, rights, options, say } = parts
+  const { live, groups, rights, options, say } = parts
   const { version } = session
   const channels = new Map<string, Heard>()
-  const delivering = openDelivering({ session, link, parts, end, persistence })
+  /** Shared subscriptions, by filter. */
+  const shares = new Map<string, Share>()
+  const delivering = openDelivering({ session, link, parts, end, persistence, onSpace: () => shares.forEach(({ wake }) => wake()) })
   const { inFlight } = delivering
   let isClosed = false
 
-  /** @throws FilterError, AccessUnavailableError, LiveUnavailableError */
-  async function follow(log: LiveMessages, channel: string, begins: (() => void)[], kept?: KeptPosition): Promise<Heard> {
+  /** Until `leave` the connection ends with the right to hear the channel. @throws FilterError, AccessUnavailableError */
+  async function admit(channel: string) {
     const { credential, address, thing } = session
     let endReason: keyof typeof endings | 'left' | undefined
     let isAdmitted = false
@@ -56,13 +66,20 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       endReason = 'left'
       rights.forget(followed)
     }
+    // From its check on, so that no end of the right is missed.
+    await rights.watch(followed, { credential, channel, action: 'read', address }, thing)
+    const ended = followed.ended()
+    if (ended !== undefined) leave()
+    if (ended === 'access_ended') throw new FilterError(reasons.notAuthorized, 'the thing is not connected to the channel of the filter')
+    if (ended !== undefined) throw new AccessUnavailableError('the rights of a subscription cannot be checked now')
+    isAdmitted = true
+    return { isOver: () => endReason !== undefined, leave }
+  }
+
+  /** @throws FilterError, AccessUnavailableError, LiveUnavailableError */
+  async function follow(log: LiveMessages, channel: string, begins: (() => void)[], kept?: KeptPosition): Promise<Heard> {
+    const { isOver, leave } = await admit(channel)
     try {
-      // From its check on, so that no end of the right is missed.
-      await rights.watch(followed, { credential, channel, action: 'read', address }, thing)
-      const ended = followed.ended()
-      if (ended === 'access_ended') throw new FilterError(reasons.notAuthorized, 'the thing is not connected to the channel of the filter')
-      if (ended !== undefined) throw new AccessUnavailableError('the rights of a subscription cannot be checked now')
-      isAdmitted = true
       const following = await log.follow(channel, kept && { log: kept.log, offsets: kept.acknowledged, partition: 0, rows: 0 })
       if (following.lost) delivering.countLost(channel)
       const isSame = kept?.log === following.log
@@ -84,7 +101,7 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       }
       channels.set(channel, heard)
       begins.push(() => {
-        if (endReason === undefined) following.start(delivering.followerOf(heard))
+        if (!isOver()) following.start(delivering.followerOf(heard))
       })
       return heard
     } catch (error) {
@@ -93,8 +110,40 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
     }
   }
 
+  /** @throws FilterError, AccessUnavailableError, LiveUnavailableError, SessionsUnavailableError */
+  async function share(name: string, subscription: Subscription, begins: (() => void)[]): Promise<void> {
+    if (groups === undefined) {
+      throw new FilterError(reasons.sharedNotSupported, 'shared subscriptions are turned off: see mqtt.session_expiry_seconds_max')
+    }
+    const known = shares.get(name)
+    if (known !== undefined) {
+      known.subscription = subscription
+      return
+    }
+    const { isOver, leave } = await admit(subscription.channel)
+    try {
+      const membership = await groups.enter(name, subscription, session.expirySeconds)
+      const own: Share = {
+        ...membership,
+        subscription,
+        stop() {
+          leave()
+          membership.stop()
+          shares.delete(name)
+        },
+      }
+      shares.set(name, own)
+      begins.push(() => {
+        if (!isOver()) own.start(delivering.memberOf(() => own.subscription))
+      })
+    } catch (error) {
+      leave()
+      throw error
+    }
+  }
+
   function count(): number {
-    let all = 0
+    let all = shares.size
     for (const { subscriptions } of channels.values()) all += subscriptions.size
     return all
   }
@@ -111,8 +160,15 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
     const filter = parseFilter(topic)
     const name = withoutQuery(topic)
     const known = channels.get(filter.channel)
-    if (known?.subscriptions.has(name) !== true && count() >= options.subscriptionsMax) {
+    if (known?.subscriptions.has(name) !== true && !shares.has(name) && count() >= options.subscriptionsMax) {
       throw new FilterError(reasons.quotaExceeded, `a connection has at most ${options.subscriptionsMax} subscriptions: unsubscribe some`)
+    }
+    if (filter.isShared) {
+      if (nl) throw new PacketError(reasons.protocolError, 'a shared subscription has the option no local')
+      // One of QoS 2 could go to no other client (MQTT 5 §4.8.2).
+      const granted = qos === 0 ? 0 : 1
+      await share(name, { ...filter, qos: granted, isNoLocal: nl, isRetainAsPublished: rap, identifier }, begins)
+      return granted
     }
     const heard = known ?? (await follow(live, filter.channel, begins))
     try {
@@ -137,8 +193,8 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
     const [reasonCode, sentence] =
       error instanceof FilterError
         ? [error.reasonCode, error.message]
-        : error instanceof AccessUnavailableError || error instanceof LiveUnavailableError || error instanceof LogUnavailableError
-          ? [reasons.unspecified, `${error.message}: subscribe again`]
+        : unavailable.some(kind => error instanceof kind)
+          ? [reasons.unspecified, `${(error as Error).message}: subscribe again`]
           : [undefined, '']
     if (reasonCode === undefined) throw error
     say(session, `subscription refused: ${sentence}`, { topic: withoutQuery(topic).slice(0, 200) })
@@ -178,6 +234,9 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
     async unsubscribe({ messageId = 0, unsubscriptions }: IUnsubscribePacket): Promise<void> {
       checkFilters(messageId, unsubscriptions, 'UNSUBSCRIBE')
       const granted = unsubscriptions.map(topic => {
+        const shared = shares.get(withoutQuery(topic))
+        shared?.stop()
+        if (shared !== undefined) return reasons.success
         for (const heard of channels.values()) {
           if (!heard.subscriptions.delete(withoutQuery(topic))) continue
           delivering.endRetained(withoutQuery(topic))
@@ -203,6 +262,10 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       for (const { filter, ...own } of kept.subscriptions) {
         try {
           const parsed = parseFilter(filter)
+          if (parsed.isShared) {
+            await share(filter, { ...parsed, ...own }, begins)
+            continue
+          }
           const heard = channels.get(parsed.channel) ?? (await follow(live, parsed.channel, begins, kept.positions[parsed.channel]))
           heard.subscriptions.set(filter, { ...parsed, ...own })
         } catch (error) {
@@ -225,11 +288,16 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       const subscriptions: KeptSubscription[] = []
       const positions: Record<string, KeptPosition> = {}
       for (const [channel, { following, subscriptions: own, taken, sentBelow }] of channels) {
-        for (const [filter, { channel: _channel, levels: _levels, ...kept }] of own) subscriptions.push({ filter, ...kept })
+        for (const [filter, { isShared: _isShared, channel: _channel, levels: _levels, ...kept }] of own)
+          subscriptions.push({ filter, ...kept })
         const { log, offsets } = following.streamOffset()
         const latest = offsets.map((offset, partition) => Math.max(offset, taken[partition] ?? 0))
         const isPast = latest.every((offset, partition) => offset >= (sentBelow[partition] ?? 0))
         positions[channel] = { log, acknowledged: [...offsets], taken: latest, isEnd: hasEnded && isPast }
+      }
+      for (const [filter, { subscription }] of shares) {
+        const { isShared: _isShared, channel: _channel, levels: _levels, ...kept } = subscription
+        subscriptions.push({ filter, ...kept })
       }
       const isLeftOut = ({ channel, partition, offset }: LogOffset): boolean =>
         offset < (positions[channel]?.acknowledged[partition] ?? Infinity)
@@ -247,7 +315,7 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
     /** Nothing is sent afterwards. */
     close(): void {
       isClosed = true
-      for (const heard of channels.values()) heard.stop()
+      for (const one of [...channels.values(), ...shares.values()]) one.stop()
       delivering.wake()
     },
   }

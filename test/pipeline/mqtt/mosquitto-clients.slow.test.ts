@@ -95,6 +95,15 @@ describeUnlessMissing('with the clients of Mosquitto', missing, () => {
     expect(await later.heard).toEqual([line(2, 'a', 2), line(2, 'a', 3)])
   })
 
+  test.each(['mqttv311', 'mqttv5'])('%s: a group shares the messages', async version => {
+    const site = await open()
+    const group = ['-q', '1', '-t', `$share/workers/${base}/#`]
+    const [one, two] = [await subscribe(site, version, 2, ...group), await subscribe(site, version, 2, ...group)]
+    for (const value of [1, 2, 3, 4]) await publish(site, version, '-q', '1', '-t', `${base}/a`, ...pack(value))
+    expect(await one.heard).toEqual([line(1, 'a', 1), line(1, 'a', 3)])
+    expect(await two.heard).toEqual([line(1, 'a', 2), line(1, 'a', 4)])
+  })
+
   test.each(['mqttv311', 'mqttv5'])('%s: a retained message is heard by who subscribes later, until it is cleared', async version => {
     const site = await open()
     const state = `${base}/state`

@@ -22,7 +22,17 @@ interface Statement {
   readonly answer?: Partial<Record<Version, string>>
   /** The start of the name of a test. */
   readonly shown?: readonly [
-    file: 'connect' | 'exactly-once' | 'packets' | 'publish' | 'retained' | 'sessions' | 'subscribe' | 'web-socket' | 'will-delay',
+    file:
+      | 'connect'
+      | 'exactly-once'
+      | 'packets'
+      | 'publish'
+      | 'retained'
+      | 'sessions'
+      | 'groups'
+      | 'subscribe'
+      | 'web-socket'
+      | 'will-delay',
     name: string,
   ]
   readonly not?: string
@@ -458,7 +468,23 @@ const statements: readonly Statement[] = [
     shown: ['subscribe', 'version %i: messages of all protocols arrive as they are in the log, with the granted QoS'],
   },
   { id: { 5: '3.8.3-3' }, what: 'no local', shown: ['subscribe', 'no local leaves out what the thing itself published'] },
-  { id: { 5: '3.8.3-4' }, what: 'no local in a shared subscription', not: 'shared subscriptions are refused' },
+  { id: { 5: '3.8.3-4' }, what: 'no local in a shared subscription', shown: ['groups', 'no local is a protocol error'] },
+  {
+    id: { 5: '4.8.2-1' },
+    what: 'a share name, without /, + and # (-2)',
+    shown: ['subscribe', 'the filter %s is refused with %i'],
+  },
+  {
+    id: { 5: '4.8.2-3' },
+    what: 'the granted QoS of a shared subscription',
+    shown: ['groups', 'QoS %i is granted with at most 1, and may be changed'],
+  },
+  { id: { 5: '4.8.2-4' }, what: 'a shared message of QoS 2 that was begun (-5)', not: 'they are granted with QoS 1 (docs/limits.md)' },
+  {
+    id: { 5: '4.8.2-6' },
+    what: 'a shared message that its client refuses',
+    shown: ['groups', 'a message that its client refuses goes to no other'],
+  },
   {
     id: { 5: '3.3.4-3' },
     what: 'subscription identifiers, one or several (-4)',

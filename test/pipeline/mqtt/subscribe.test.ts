@@ -93,7 +93,16 @@ const refused: [filter: string, code: number, sentence: RegExp][] = [
   [`${base}/a.+`, 0x8f, /stands alone/],
   [`${base}?${'a'.repeat(2_048)}`, 0x8f, /more than 2048 bytes/],
   [`${base}${'/a'.repeat(20)}`, 0x8f, /more than 16 levels/],
-  [`$share/group/${base}`, 0x9e, /\$share/],
+  [`$share/group/${base}`, 0x9e, /shared subscriptions are turned off/],
+  [`$share/group/channels/${other}/messages`, 0x9e, /shared subscriptions are turned off/],
+  ['$share', 0x8f, /a shared filter is/],
+  [`$share//${base}`, 0x8f, /a shared filter is/],
+  [`$share/a+/${base}`, 0x8f, /a shared filter is/],
+  [`$share/a#/${base}`, 0x8f, /a shared filter is/],
+  [`$share/a?b/${base}`, 0x8f, /a shared filter is/],
+  ['$share/group', 0x8f, /a shared filter is/],
+  ['$share/group/plant/#', 0x8f, /is not channels/],
+  ['$share/group/channels/+/messages', 0x87, /names one channel/],
 ]
 
 test.each(refused)('the filter %s is refused with %i, and the connection stays', async (filter, code, sentence) => {

@@ -1,6 +1,7 @@
 // The sessions in a topic of Kafka.
 
 import { randomBytes } from 'node:crypto'
+import type { IPublishPacket } from 'mqtt-packet'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { openOutage } from '../../../../config/outage.ts'
 import { openKafkaLog } from '../../../../pipeline/kafka/log.ts'
@@ -9,8 +10,12 @@ import { recordName } from '../../../../pipeline/mqtt/sessions/records.ts'
 import { type SessionKey, type SessionStore, SessionsUnavailableError } from '../../../../pipeline/mqtt/sessions/store.ts'
 import { keptSession, sessionConformance, someClient } from '../../../conformance/sessions.ts'
 import { describeWithOwnKafka } from '../../../servers/kafka.ts'
+import { channel } from '../../ingest/site.ts'
 import { impatient, logSettings, readTopic, silent } from '../../kafka/stored-messages.ts'
+import { openFakeTopic } from '../../live/fake-topic.ts'
 import { outgoing } from '../../message.ts'
+import type { Client } from '../client.ts'
+import { type MqttSite, openSite, ping } from '../site.ts'
 
 const untold = (): void => expect.unreachable('told that another took the session')
 
@@ -40,6 +45,82 @@ describeWithOwnKafka('on Kafka', kafka => {
     },
     true,
   )
+
+  describe('a group of subscribers', () => {
+    const messages = `channels/${channel}/messages`
+
+    /** Instances of one log, with stores of their own. */
+    async function openSites(): Promise<[MqttSite, MqttSite]> {
+      const [topic, log] = [newTopic(), openFakeTopic(2)]
+      const open = (): Promise<MqttSite> => {
+        const sessions = openSessions(kafka.brokers, topic)
+        onTestFinished(() => sessions.close())
+        return openSite({ sessions, topic: log })
+      }
+      return [await open(), await open()]
+    }
+
+    async function join(site: MqttSite, clientId: string): Promise<Client> {
+      const client = await site.connect(5, { clientId })
+      client.send({ cmd: 'subscribe', messageId: 7, subscriptions: [{ topic: `$share/g/${messages}`, qos: 1 }] })
+      expect(await client.next()).toMatchObject({ granted: [1] })
+      return client
+    }
+
+    async function next(client: Client): Promise<string> {
+      const packet = (await client.next()) as IPublishPacket
+      client.send({ cmd: 'puback', messageId: packet.messageId! })
+      return packet.payload.toString()
+    }
+
+    /** What groups do each second, until nothing more of it is under way. */
+    async function tick({ timers }: MqttSite): Promise<void> {
+      const own = timers.filter(({ waitMs, isStopped }) => waitMs === 1_000 && !isStopped)
+      const restarts = own.map(timer => timer.restarts)
+      for (const timer of own) timer.fire()
+      await vi.waitFor(() => expect(own.every(({ restarts: now }, at) => now > restarts[at]!)).toBe(true), { timeout: 10_000 })
+    }
+
+    test.each<[how: string, end: (site: MqttSite, client: Client) => Promise<unknown>]>([
+      ['has no more members', async (_site, client) => client.send({ cmd: 'disconnect' })],
+      [
+        'does not save it any more',
+        async () => {
+          const elapsed = performance.now.bind(performance)
+          vi.spyOn(performance, 'now').mockImplementation(() => elapsed() + 15_000)
+          onTestFinished(() => void vi.restoreAllMocks())
+        },
+      ],
+    ])(
+      'is one of one instance, until that %s',
+      async (_how, end) => {
+        const [first, second] = await openSites()
+        const one = await join(first, 'one')
+        const two = await join(second, 'two')
+        for (const payload of ['a', 'b']) {
+          first.topic.appendPayload(0, channel, payload)
+          expect(await next(one)).toBe(payload)
+        }
+        await ping(one)
+        await tick(first)
+        await tick(second)
+        await ping(two)
+        first.topic.appendPayload(0, channel, 'c')
+        await one.next()
+        await end(first, one)
+        first.topic.appendPayload(0, channel, 'd')
+        await vi.waitFor(
+          async () => {
+            await tick(second)
+            expect(await second.registry.metrics()).toMatch(/sent_events_total\{component_id="mqtt".*\} [1-9]/)
+          },
+          { timeout: 20_000 },
+        )
+        expect([await next(two), await next(two)]).toEqual(['c', 'd'])
+      },
+      40_000,
+    )
+  })
 
   describe('a topic of sessions', () => {
     /** Opened for this test, with a store and what its topic has. */
