@@ -47,7 +47,6 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
   const shares = new Map<string, Share>()
   const delivering = openDelivering({ session, link, parts, end, persistence, onSpace: () => shares.forEach(({ wake }) => wake()) })
   const { inFlight } = delivering
-  let isClosed = false
 
   /** Until `leave` the connection ends with the right to hear the channel. @throws FilterError, AccessUnavailableError */
   async function admit(channel: string) {
@@ -178,10 +177,6 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       if (heard.subscriptions.size === 0) heard.stop()
       throw error
     }
-    if (isClosed) {
-      heard.stop()
-      return reasons.unspecified
-    }
     const isAnswered = rh === retainHandling.each || (rh === retainHandling.first && !heard.subscriptions.has(name))
     // Before what is live begins.
     if (isAnswered) begins.unshift(() => delivering.beginRetained(heard, name))
@@ -276,7 +271,6 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       const isSame = ({ channel }: LogOffset): boolean => channels.get(channel)?.following.log === kept.positions[channel]?.log
       const deliveries = sentAgain(kept.inFlight, isSame)
       inFlight.resume(deliveries)
-      if (isClosed) for (const heard of channels.values()) heard.stop()
       return () => {
         for (const { id, at } of deliveries) if (at === undefined) link.send({ cmd: 'pubrel', messageId: id })
         for (const begin of begins) begin()
@@ -314,7 +308,6 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
     received: (messageId: number): boolean => delivering.received(messageId),
     /** Nothing is sent afterwards. */
     close(): void {
-      isClosed = true
       for (const one of [...channels.values(), ...shares.values()]) one.stop()
       delivering.wake()
     },
