@@ -3,9 +3,8 @@
 import { HttpError } from '../../http/errors.ts'
 import { nameBytesMax } from '../entity.ts'
 
-/** In names, and in the bootstrap content. */
-export const placeholder = /\{\{\s*(.*?)\s*\}\}/gs
-/** What a name may hold. */
+const placeholder = /\{\{\s*(external_id|name)\s*\}\}/g
+/** The placeholders that a name may have. */
 export const requestWords: ReadonlySet<string> = new Set(['external_id', 'name'])
 
 /** What a request gives names. */
