@@ -83,6 +83,7 @@ export function openDecoding(options: DecoderOptions): Decoding {
         offset: raw.offset,
         raw: { ...raw, payload: Uint8Array.from(raw.payload) },
         isRetained: cursor.isRetained?.() === true,
+        made: [],
         get batch() {
           if (batch === undefined) {
             batch = new RecordBatch(initialRows)

@@ -46,19 +46,16 @@ export interface LiveMessage {
   readonly isRetained?: boolean
   /** Its rows, all of them records or all documents: decoded when they are first asked for. None if it is empty, undecodable, or not subscribed to. */
   readonly batch: RecordBatch
+  /** For `oncePerMessage`. A map beside thousands of messages a second would hold up the process when memory is collected. */
+  readonly made: object[]
 }
+
+let makers = 0
 
 /** @returns `make`, called once for each message: what it returns is kept as long as the message, for all who follow its channel */
 export function oncePerMessage<Made extends object>(make: (message: LiveMessage) => Made): (message: LiveMessage) => Made {
-  const made = new WeakMap<LiveMessage, Made>()
-  return message => {
-    let kept = made.get(message)
-    if (kept === undefined) {
-      kept = make(message)
-      made.set(message, kept)
-    }
-    return kept
-  }
+  const own = makers++
+  return message => (message.made[own] ??= make(message)) as Made
 }
 
 export interface Follower {

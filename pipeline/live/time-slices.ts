@@ -10,14 +10,18 @@ export interface TimeSlices {
  * Short, since a publisher waits for several iterations of the event loop, and each may contain a slice. One step of the work may exceed it: sending
  * a few hundred records, reading a chunk from the log, or decoding a message.
  */
-const sliceMs = 2
+const sliceMsMin = 2
+/** Where the rest of an iteration takes long, as with many publishers, followers would otherwise fall behind them. */
+const sliceMsMax = 10
+const shareOfOthers = 1 / 2
 
 export function openTimeSlices(): TimeSlices {
   const waiting: (() => void)[] = []
   let endMs = 0
 
   function begin(): void {
-    endMs = performance.now() + sliceMs
+    const nowMs = performance.now()
+    endMs = nowMs + Math.min(Math.max((nowMs - endMs) * shareOfOthers, sliceMsMin), sliceMsMax)
     waiting.shift()!()
     if (waiting.length > 0) setImmediate(begin)
   }
