@@ -98,6 +98,14 @@ function numberOrNone(value: number): number | undefined {
   return Number.isNaN(value) ? undefined : value
 }
 
+const createdColumn = 1 + documentColumns.indexOf('created')
+
+/** The text of a row as its sender knows it: without the time of receipt, which documents have. */
+export function withoutCreated(text: string): string {
+  if (text.startsWith(`${senmlFormat}${separator}`)) return text
+  return text.split(separator).toSpliced(createdColumn, 1).join(separator)
+}
+
 /** Digests are whole numbers below this one. */
 const digestsEnd = 2 ** 52
 

@@ -6,7 +6,7 @@
 
 import type { Database, SqlRow } from '../../database/database.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
-import type { AuditedLog, AuditedMessage, AuditedPartition, StoreAudit, Whereabouts } from '../audit.ts'
+import type { AuditedLog, AuditedMessage, AuditedPartition, MessagesOptions, StoreAudit, Whereabouts } from '../audit.ts'
 import { addDigests, digestOf, storedPayload, textOf } from '../contents.ts'
 import { packedPosition } from '../sink.ts'
 import { hasRows, physicalName, quoted, type RowTable, readLogs, rowTables, tableExists } from './registry.ts'
@@ -60,7 +60,7 @@ export function openAudit(database: Database): StoreAudit {
       })
     },
 
-    async *messages(log, partition, from, to, { contents = false } = {}) {
+    async *messages(log, partition, from, to, { contents = false, onRow } = {}) {
       const all = await rowTables(database)
       const range = { from: packedPosition(log, partition, from), to: packedPosition(log, partition, to) }
       if (contents) {
@@ -70,7 +70,7 @@ export function openAudit(database: Database): StoreAudit {
           pageRows,
           part => partedBySize(all, part),
         )
-        yield* digested(all, rows)
+        yield* digested(all, rows, onRow)
         return
       }
       for await (const page of pages<MessageRow>(part => messagesSql(all, part), range, pageMessages)) yield* page.map(messageOf)
@@ -198,7 +198,11 @@ function sizesSql(tables: readonly RowTable[], range: PositionRange): string {
 }
 
 /** @param pages in the order of positions and indexes */
-async function* digested(tables: readonly RowTable[], pages: AsyncIterable<ContentsRow[]>): AsyncGenerator<AuditedMessage> {
+async function* digested(
+  tables: readonly RowTable[],
+  pages: AsyncIterable<ContentsRow[]>,
+  onRow: MessagesOptions['onRow'],
+): AsyncGenerator<AuditedMessage> {
   let position = -1n
   let index = -1
   let message = { offset: 0, rows: 0, doubled: 0, replayed: false, digest: 0 }
@@ -213,7 +217,9 @@ async function* digested(tables: readonly RowTable[], pages: AsyncIterable<Conte
       if (row.index === index) message.doubled++
       index = row.index
       message.rows++
-      message.digest = addDigests(message.digest, digestOf(rowTextOf(tables, row)))
+      const text = rowTextOf(tables, row)
+      message.digest = addDigests(message.digest, digestOf(text))
+      onRow?.(text)
     }
   }
   if (message.rows > 0) yield message

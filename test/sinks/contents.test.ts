@@ -1,7 +1,7 @@
 // The text of a row, and the names of what differs between two.
 
 import { expect, test } from 'vitest'
-import { addDigests, differingColumns, digestOf, type RowColumns, storedPayload, textOf } from '../../sinks/contents.ts'
+import { addDigests, differingColumns, digestOf, type RowColumns, storedPayload, textOf, withoutCreated } from '../../sinks/contents.ts'
 
 const record: RowColumns = { index: 0, channel: 'c', subtopic: 's', publisher: 'p', protocol: 'http', name: 'n', time: 5, value: 1 }
 
@@ -36,6 +36,15 @@ test('a document and a record, and documents of two formats, differ in their for
   const document = { ...record, created: 7n, payload: '{}' }
   expect(differingColumns(textOf('messages', record), textOf('engine', { ...document, channel: 'd' }))).toEqual(['format', 'channel'])
   expect(differingColumns(textOf('engine', document), textOf('gearbox', document))).toEqual(['format'])
+})
+
+test('the time of receipt, and no other column, is left out of what a sender knows of a row', () => {
+  const document = { ...record, created: 7n, payload: '{}' }
+  const known = (format: string, row: RowColumns): string => withoutCreated(textOf(format, row))
+  expect(known('engine', document)).toBe(known('engine', { ...document, created: 8n }))
+  for (const other of [{ index: 1 }, { channel: 'd' }, { subtopic: 't' }, { publisher: 'q' }, { protocol: 'mqtt' }, { payload: '{"a":1}' }])
+    expect(known('engine', { ...document, ...other })).not.toBe(known('engine', document))
+  expect(known('messages', record)).toBe(textOf('messages', record))
 })
 
 test('payloads are compared by their content, and one that is not JSON differs from all', () => {

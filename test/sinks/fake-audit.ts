@@ -29,7 +29,7 @@ export function openFakeAudit(store: FakeStore, books: ReadonlyMap<string, Messa
       return currentFirst(logs)
     },
 
-    async *messages(log, partition, from, to, { contents = false } = {}) {
+    async *messages(log, partition, from, to, { contents = false, onRow } = {}) {
       const found = new Map<number, Map<number, number>>()
       const digests = new Map<number, number>()
       for (const row of store.rows) {
@@ -38,7 +38,9 @@ export function openFakeAudit(store: FakeStore, books: ReadonlyMap<string, Messa
         if (place.log !== log || place.partition !== partition || place.offset < from || place.offset >= to) continue
         const indexes = found.get(place.offset) ?? new Map<number, number>()
         found.set(place.offset, indexes.set(index, (indexes.get(index) ?? 0) + 1))
-        if (contents) digests.set(place.offset, addDigests(digests.get(place.offset) ?? 0, digestOf(textOfRow(row))))
+        if (!contents) continue
+        digests.set(place.offset, addDigests(digests.get(place.offset) ?? 0, digestOf(textOfRow(row))))
+        onRow?.(textOfRow(row))
       }
       const position = (offset: number) => (BigInt(log) << 56n) | (BigInt(partition) << 44n) | BigInt(offset)
       for (const [offset, indexes] of [...found].sort(([one], [other]) => one - other)) {
