@@ -226,6 +226,10 @@ const tools = {
   dlq: { summary: 'list, show, replay or drop dead letters', load: () => import('./roles/tools/dlq.ts') },
   verify: { summary: 'compare a store with its log, message by message', load: () => import('./roles/tools/verify.ts') },
   trace: { summary: 'show what happened to one message', load: () => import('./roles/tools/trace.ts') },
+  bench: {
+    summary: 'send a load that can be repeated, and check what a store has of it',
+    load: () => import('./roles/tools/bench/bench.ts'),
+  },
   logs: { summary: 'list the logs of a store, and free their numbers', load: () => import('./roles/tools/logs.ts') },
   provision: { summary: 'provision a fleet of devices on a running platform', load: () => import('./roles/tools/provision/provision.ts') },
   policies: { summary: 'add missing automatic policies', load: () => import('./roles/tools/policies.ts') },

@@ -7,7 +7,7 @@ import { ToolError } from '../../bin/streams.ts'
 import { type KafkaConnection, kafkaConnection } from '../../pipeline/kafka/connection.ts'
 import { reasonOf, systemicFault } from '../../pipeline/kafka/failure.ts'
 import { decompress } from '../../pipeline/kafka/records/codecs.ts'
-import { isPattern, wantedTopics } from '../../pipeline/kafka/topic-patterns.ts'
+import { isPattern, type TopicOptions, wantedTopics } from '../../pipeline/kafka/topic-patterns.ts'
 import { openKafkaTopicReader } from '../../pipeline/kafka/topic-reader.ts'
 import { LogUnavailableError } from '../../pipeline/log.ts'
 import { SystemicError } from '../../pipeline/systemic-error.ts'
@@ -61,7 +61,7 @@ export async function openTopicClient({ config, store, topic: named }: Connectio
   const { loadTargetOptions } = await import('./target/target.ts')
   const options = await loadTargetOptions(storeNamed(store), config, sources)
   const { encoding } = options.log
-  const topic = named ?? onlyTopic(wantedTopics(options.log))
+  const topic = named ?? onlyTopic(options.log)
   if (encoding !== 'raw') {
     throw new ToolError(`the messages of ${topic} have the encoding ${encoding}: this tool works on the encoding raw only`)
   }
@@ -75,7 +75,9 @@ export async function openTopicClient({ config, store, topic: named }: Connectio
   }
 }
 
-function onlyTopic(wanted: readonly string[]): string {
+/** @throws ToolError if the writer reads several */
+export function onlyTopic(options: TopicOptions): string {
+  const wanted = wantedTopics(options)
   const [topic] = wanted
   if (wanted.length === 1 && !isPattern(topic!)) return topic!
   throw new ToolError(`the writer reads several topics (${wanted.join(', ')}): name one with --topic`)

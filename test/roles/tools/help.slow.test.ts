@@ -7,7 +7,7 @@ const commands = ['dlq ls', 'dlq show', 'dlq replay', 'dlq drop', 'verify', 'tra
 
 test('sluice --help names the tools', async () => {
   const help = (await outputOf(['--help'])).toString()
-  for (const tool of ['send', 'tail', 'dlq', 'verify', 'trace', 'logs', 'policies', 'secrets', 'provision'])
+  for (const tool of ['send', 'tail', 'dlq', 'verify', 'trace', 'bench', 'logs', 'policies', 'secrets', 'provision'])
     expect(help).toMatch(new RegExp(`^  ${tool} `, 'm'))
 })
 
@@ -20,7 +20,7 @@ test.each(commands)('sluice %s --help shows an example, and how to reach a runni
   expect(help).not.toContain('[]')
 })
 
-test.each(['send', 'tail', 'logs', 'policies repair', 'secrets rotate', 'secrets generate'])(
+test.each(['send', 'tail', 'bench load', 'bench check', 'logs', 'policies repair', 'secrets rotate', 'secrets generate'])(
   'sluice %s --help shows an example',
   async name => {
     const help = (await outputOf([...name.split(' '), '--help'])).toString()
@@ -42,6 +42,14 @@ test.each([
   [['dlq', 'ls', '--store', 'graph'], 1, /unknown store "graph": the stores are relational/],
   [['dlq', 'drop', '1-0-1', '--all'], 1, /^give either ids of dead letters to drop, or --all\n$/],
   [['dlq', 'replay', '1-0-1', '--all', '--url', 'http://127.0.0.1:9', '--token', 'x'], 1, /^give either ids .* or --all\n$/],
+  [['bench', 'load'], 2, /required option '--ledger <file>' not specified/],
+  [['bench', 'load', '--ledger', 'x', '--mix', 'record-xml'], 2, /^--mix takes kinds with weights, .* the kinds are record-senml, /],
+  [['bench', 'load', '--ledger', 'x', '--invalid', '101%'], 2, /Give a percentage, as in 1%/],
+  [['bench', 'load', '--ledger', 'x', '--interval', '0.01', '--devices', '20000'], 2, /^no two messages can have the same microsecond/],
+  [['bench', 'load', '--ledger', 'x', '--to', 'mqtt://127.0.0.1'], 2, /needs the address of the control plane: give it with --url\n$/],
+  [['bench', 'load', '--ledger', 'x', '--to', 'http://127.0.0.1'], 2, /needs the token of a user/],
+  [['bench', 'check', 'relational', '--ledger', '/nowhere'], 2, /^the ledger "\/nowhere" cannot be read \(ENOENT/],
+  [['bench', 'check', 'graph', '--ledger', 'x'], 2, /unknown store "graph"/],
   [['send', 'absent.json', '--channel', 'c1'], 2, /^file not found: "absent\.json"\n$/],
   [['send', '--lines', '--csv'], 2, /^give either --lines or --csv\n$/],
   [['send', '--mqtt', 'http://127.0.0.1', '--key', 'k'], 2, /^"http:\/\/127\.0\.0\.1" is not an address for MQTT/],
