@@ -123,7 +123,7 @@ export async function sendLoad({ plan, rate, destination, ledger, signal, onProg
       onProgress(counts.acknowledged, plan.messages)
       if (acknowledgedMs - flushedMs > flushMs) {
         flushedMs = acknowledgedMs
-        flushing = flushing.then(ledger.flush)
+        flushing = flushing.then(() => ledger.flush())
         await flushing
       }
     }
