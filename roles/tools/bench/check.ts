@@ -15,80 +15,79 @@ import { logPartition } from '../../../transformers/log-partition.ts'
 import { RecordBatch } from '../../../transformers/record-batch.ts'
 import type { Target } from '../target/target.ts'
 import type { Ledger } from './ledger.ts'
-import { type LoadMessage, messagesOf } from './messages.ts'
+import { type LoadMessage, type LoadPlan, messagesOf } from './messages.ts'
 
 export interface CheckReport {
   readonly messages: {
     readonly planned: number
     readonly acknowledged: number
     /** Acknowledged, with all their rows. */
-    stored: number
+    readonly stored: number
     /** Acknowledged and dead-lettered: those that no writer can decode, and others. */
-    rejected_invalid: number
-    rejected_valid: number
+    readonly rejected_invalid: number
+    readonly rejected_valid: number
     /** Acknowledged, and neither stored nor dead-lettered. */
-    lost: number
+    readonly lost: number
     /** With rows that are in the store more than once. */
-    doubled: number
+    readonly doubled: number
     /** Not acknowledged, but stored. */
-    unacknowledged: number
+    readonly unacknowledged: number
   }
   readonly rows: {
-    /** Of the acknowledged messages that are not dead letters. */
-    expected: number
+    /** Of the acknowledged messages that are not dead letters, and of others that are stored. */
+    readonly expected: number
     /** Of the load, in the store. */
-    stored: number
-    distinct: number
-    lost: number
-    doubled: number
+    readonly stored: number
+    readonly distinct: number
+    readonly lost: number
+    readonly doubled: number
     /** In the store, but not of the load. */
-    other: number
+    readonly other: number
   }
   /** Messages of the log that the writer has still to store. */
-  in_flight: number
+  readonly in_flight: number
   /** The first faults. */
-  readonly first: string[]
+  readonly first: readonly string[]
   readonly holds: boolean
 }
 
 export type CheckTarget = Pick<Target, 'topics' | 'openTopic' | 'openDeadLettersTopic' | 'openAudit' | 'decoder' | 'writer' | 'committed'>
 
 const firstMax = 10
+const batchMessages = 1000
 
 /**
- * @param onProgress called with the number of messages of the store that were read, and about how many there are
+ * @param onProgress called with the number of offsets that were read, and how many there are
  * @throws ToolError if the load does not decode to its rows, because the options are not the writer's
  * @throws SystemicError, LogUnavailableError, and errors of the store
  */
 export async function checkLoad(
-  { plan, acknowledged }: Ledger,
+  ledger: Ledger,
   target: CheckTarget,
   onProgress: (done: number, total: number) => void,
 ): Promise<CheckReport> {
-  const known = digestsOf(rowDigests())
-  const times = new Uint8Array(known.length)
-  const messages = {
-    planned: plan.messages,
-    acknowledged: 0,
-    stored: 0,
-    rejected_invalid: 0,
-    rejected_valid: 0,
-    lost: 0,
-    doubled: 0,
-    unacknowledged: 0,
-  }
-  const rows = { expected: 0, stored: 0, distinct: 0, lost: 0, doubled: 0, other: 0 }
-  const first: string[] = []
-  const deadLetters = new Set<string>()
-  let inFlight = 0
+  const wanted = sorted(rowDigests(ledger, target.decoder()))
+  return judged(ledger, target.decoder(), await readStore(target, wanted, onProgress))
+}
 
-  function* rowDigests(): Generator<number> {
-    for (const { digests } of decoded(messagesOf(plan), target.decoder())) yield* digests
-  }
+/** What the store and the dead letters have of a load. */
+interface Found {
+  /** How often a row is stored. */
+  readonly times: (digest: number) => number
+  readonly otherRows: number
+  /** Names of payloads. */
+  readonly deadLetters: ReadonlySet<string>
+  readonly inFlight: number
+}
+
+async function readStore(target: CheckTarget, wanted: Float64Array, onProgress: (done: number, total: number) => void): Promise<Found> {
+  const times = new Uint8Array(wanted.length)
+  const deadLetters = new Set<string>()
+  let [otherRows, inFlight] = [0, 0]
 
   function countRow(text: string): void {
-    const at = indexIn(known, digestOf(withoutCreated(text)))
-    if (at < 0) rows.other++
+    const at = indexIn(wanted, digestOf(withoutCreated(text)))
+    if (at < 0) otherRows++
     else if (times[at]! < 255) times[at]!++
   }
 
@@ -103,73 +102,89 @@ export async function checkLoad(
     let done = 0
     for (const [nth, { partition, to }] of ranges.entries()) {
       inFlight += Math.max(0, to - (next.get(partition) ?? 0))
-      const found = audit.messages(log.number, partition, 0, to, { contents: true, after: ranges.slice(nth + 1), onRow: countRow })
-      for await (const { offset } of found) onProgress(done + offset, total)
+      const options = { contents: true, after: ranges.slice(nth + 1), onRow: countRow }
+      for await (const { offset } of audit.messages(log.number, partition, 0, to, options)) onProgress(done + offset, total)
       done += to
     }
     const deadLettersReader = await target.openDeadLettersTopic(topic, log.writer)
     if (deadLettersReader !== undefined) for await (const payload of payloadsOf(deadLettersReader)) deadLetters.add(nameOf(payload))
   }
+  return { times: digest => times[indexIn(wanted, digest)]!, otherRows, deadLetters, inFlight }
+}
+
+function judged({ plan, acknowledged }: Ledger, decoder: Decoder, { times, otherRows, deadLetters, inFlight }: Found): CheckReport {
+  const counts = { acknowledged: 0, stored: 0, rejected_invalid: 0, rejected_valid: 0, lost: 0, doubled: 0, unacknowledged: 0 }
+  const rows = { expected: 0, stored: 0, distinct: 0, lost: 0, doubled: 0, other: otherRows }
+  const first: string[] = []
 
   function fault(number: number, { channel, createdUs }: LoadMessage, what: string): void {
-    if (first.length < firstMax)
-      first.push(`message ${number} of the load (channel ${channel}, ${new Date(createdUs / 1000).toISOString()}): ${what}`)
+    if (first.length === firstMax) return
+    first.push(`message ${number} of the load (channel ${channel}, ${new Date(createdUs / 1000).toISOString()}): ${what}`)
   }
 
-  let number = -1
-  for (const { message, digests } of decoded(messagesOf(plan), target.decoder())) {
-    number++
+  for (const { number, message, digests } of decoded(plan, decoder)) {
     const isAcknowledged = acknowledged[number] === 1
-    const found = digests.map(digest => times[indexIn(known, digest)]!)
+    const found = digests.map(times)
     const missing = found.filter(count => count === 0).length
     const doubled = found.reduce((sum, count) => sum + Math.max(0, count - 1), 0)
+    const isStored = found.length > 0 && missing === 0
     rows.distinct += found.length - missing
     rows.stored += found.length - missing + doubled
     rows.doubled += doubled
-    if (isAcknowledged) messages.acknowledged++
+    if (isAcknowledged) counts.acknowledged++
     if (doubled > 0) {
-      messages.doubled++
+      counts.doubled++
       fault(number, message, `${doubled} of its rows are stored more than once`)
     }
-    const isStored = found.length > 0 && missing === 0
     if (!isStored && deadLetters.has(nameOf(message.payload))) {
-      if (isAcknowledged) messages[message.rows === 0 ? 'rejected_invalid' : 'rejected_valid']++
+      if (isAcknowledged) counts[message.rows === 0 ? 'rejected_invalid' : 'rejected_valid']++
       continue
     }
     if (!isAcknowledged && missing === found.length) continue
     rows.expected += found.length
     rows.lost += missing
-    if (!isStored)
-      fault(
-        number,
-        message,
-        found.length === 0 ? 'it is invalid, and has no dead letter' : `${missing} of its ${found.length} rows are missing`,
-      )
-    if (!isAcknowledged) messages.unacknowledged++
-    else messages[isStored ? 'stored' : 'lost']++
+    if (!isAcknowledged) counts.unacknowledged++
+    else counts[isStored ? 'stored' : 'lost']++
+    if (isStored) continue
+    fault(
+      number,
+      message,
+      found.length === 0 ? 'it is invalid, and has no dead letter' : `${missing} of its ${found.length} rows are missing`,
+    )
   }
-  return { messages, rows, in_flight: inFlight, first, holds: first.length === 0 }
+  return { messages: { planned: plan.messages, ...counts }, rows, in_flight: inFlight, first, holds: first.length === 0 }
 }
 
-/** The messages of a load, each with the digests of the rows that a writer stores of it. */
-function* decoded(
-  messages: Iterable<LoadMessage>,
-  decoder: Decoder,
-): Generator<{ readonly message: LoadMessage; readonly digests: readonly number[] }> {
-  for (const message of messages) {
-    const batch = new RecordBatch(1)
+function* rowDigests({ plan }: Ledger, decoder: Decoder): Generator<number> {
+  for (const { digests } of decoded(plan, decoder)) yield* digests
+}
+
+interface Decoded {
+  readonly number: number
+  readonly message: LoadMessage
+  /** Of the rows that a writer stores of it. */
+  readonly digests: readonly number[]
+}
+
+function* decoded(plan: LoadPlan, decoder: Decoder): Generator<Decoded> {
+  let batch = new RecordBatch()
+  let number = 0
+  for (const message of messagesOf(plan)) {
+    if (batch.messages.length === batchMessages) batch = new RecordBatch()
+    const [firstRecord, firstDocument] = [batch.records.length, batch.documents.length]
     const rejection = decoder.decode({ ...emptyMessage(), ...message }, logPartition(0, 0), batch)
-    if (batch.rowCount !== message.rows) {
+    const digests = Array.from(textsOf(batch, firstRecord, firstDocument), text => digestOf(withoutCreated(text)))
+    if (digests.length !== message.rows) {
+      const reason = rejection === undefined ? '' : ` (${rejection.reason})`
       throw new ToolError(
-        `a message of the load decodes to ${batch.rowCount} rows instead of ${message.rows}${rejection === undefined ? '' : ` (${rejection.reason})`}: give the options of the writer`,
+        `a message of the load decodes to ${digests.length} rows instead of ${message.rows}${reason}: give the options of the writer`,
       )
     }
-    yield { message, digests: Array.from(textsOf(batch, 0, 0), text => digestOf(withoutCreated(text))) }
+    yield { number: number++, message, digests }
   }
 }
 
-/** Sorted. */
-function digestsOf(digests: Iterable<number>): Float64Array {
+function sorted(digests: Iterable<number>): Float64Array {
   let all = new Float64Array(1024)
   let length = 0
   for (const digest of digests) {
@@ -184,12 +199,12 @@ function digestsOf(digests: Iterable<number>): Float64Array {
 }
 
 /** Negative if it is not there. */
-function indexIn(sorted: Float64Array, digest: number): number {
-  let [low, high] = [0, sorted.length - 1]
+function indexIn(all: Float64Array, digest: number): number {
+  let [low, high] = [0, all.length - 1]
   while (low <= high) {
     const middle = (low + high) >>> 1
-    if (sorted[middle]! < digest) low = middle + 1
-    else if (sorted[middle]! > digest) high = middle - 1
+    if (all[middle]! < digest) low = middle + 1
+    else if (all[middle]! > digest) high = middle - 1
     else return middle
   }
   return -1

@@ -132,7 +132,7 @@ export async function sendLoad({ plan, rate, destination, ledger, signal, onProg
   const stop = (error: unknown): void => void (end ??= { error })
   await Promise.all(Array.from({ length: destination.sendsMax }, () => work().catch(stop)))
   if (end !== undefined) throw end.error
-  const seconds = (acknowledgedMs - startedMs) / 1000
+  const seconds = Math.max(1, acknowledgedMs - startedMs) / 1000
   return {
     destination: destination.name,
     sent: counts.sent,

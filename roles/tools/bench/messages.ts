@@ -1,7 +1,8 @@
 // The messages of a load. They follow from its plan alone, so `check` makes them again, and a ledger holds only the plan and what was acknowledged.
 
-import { toCbor } from '../../../bin/senml-conversion.ts'
+import { Encoder } from 'cbor-x'
 import { ToolError } from '../../../bin/streams.ts'
+import { integerOfLabel } from '../../../transformers/senml/cbor/labels.ts'
 import { fleetMeasurement, type Measurement, openRandom } from './measurement.ts'
 import { openTrucks } from './trucks.ts'
 
@@ -75,8 +76,7 @@ export function* messagesOf(plan: LoadPlan): Generator<LoadMessage> {
     const measurement = shape === 'truck' ? truckMeasurement() : fleetMeasurement(number % devices, createdUs, shape === 'pack', random)
     const isInvalid = random() < plan.invalidShare
     const { device, format } = measurement
-    const payload = encoding === 'json' ? documentOf(measurement) : packOf(measurement)
-    const encoded = encoding === 'cbor' ? toCbor(Buffer.from(payload)) : Buffer.from(payload)
+    const payload = encoders[encoding](measurement)
     yield {
       device,
       rows: isInvalid ? 0 : encoding === 'json' ? 1 : measurement.fields.filter(({ value }) => value !== null).length,
@@ -88,7 +88,7 @@ export function* messagesOf(plan: LoadPlan): Generator<LoadMessage> {
       createdUs,
       createdRestNs: 0,
       // What is cut off is neither JSON nor CBOR.
-      payload: isInvalid ? encoded.subarray(0, -1) : encoded,
+      payload: isInvalid ? payload.subarray(0, -1) : payload,
     }
   }
 
@@ -99,24 +99,33 @@ export function* messagesOf(plan: LoadPlan): Generator<LoadMessage> {
   }
 }
 
-function packOf({ name: device, timeUs, fields }: Measurement): string {
-  const records = fields
-    .filter(({ value }) => value !== null)
-    .map(({ name, unit, seconds, value }) => ({
-      n: name,
-      ...(unit === undefined ? {} : { u: unit }),
-      ...(seconds === undefined ? {} : { t: seconds }),
-      v: value,
-    }))
-  const [first, ...others] = records
-  return JSON.stringify([{ bn: `${device}:`, bt: timeUs / 1e6, ...first }, ...others])
+const cbor = new Encoder({ useRecords: false, mapsAsObjects: false, variableMapSize: true })
+const encoders: Readonly<Record<(typeof encodings)[number], (measurement: Measurement) => Uint8Array>> = {
+  senml: measurement => Buffer.from(JSON.stringify(packOf(measurement))),
+  cbor: measurement =>
+    cbor.encode(
+      packOf(measurement).map(record => new Map(Object.entries(record).map(([label, value]) => [integerOfLabel.get(label), value]))),
+    ),
+  json: measurement => Buffer.from(JSON.stringify(documentOf(measurement))),
+}
+
+/** A SenML pack (RFC 8428). */
+function packOf({ name: device, timeUs, fields }: Measurement): object[] {
+  const records = fields.filter(({ value }) => value !== null)
+  return records.map(({ name, unit, seconds, value }, at) => ({
+    ...(at === 0 ? { bn: `${device}:`, bt: timeUs / 1e6 } : {}),
+    n: name,
+    ...(unit === undefined ? {} : { u: unit }),
+    ...(seconds === undefined ? {} : { t: seconds }),
+    v: value,
+  }))
 }
 
 /** Values of the same name are a list. Its own time keeps it apart from every other document. */
-function documentOf({ name, tags, timeUs, fields }: Measurement): string {
+function documentOf({ name, tags, timeUs, fields }: Measurement): object {
   const document: Record<string, unknown> = { device: name, ...tags, sent_us: timeUs }
   for (const { name: field, value } of fields) document[field] = field in document ? [document[field], value].flat() : value
-  return JSON.stringify(document)
+  return document
 }
 
 function idOf(kind: string, number: number): string {

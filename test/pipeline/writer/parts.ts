@@ -9,6 +9,7 @@ import { pipelineMetrics } from '../../../pipeline/writer/metrics.ts'
 import { openWriter, type Writer, type WriterDependency } from '../../../pipeline/writer/writer.ts'
 import type { Sink } from '../../../sinks/sink.ts'
 import type { LogPartition } from '../../../transformers/log-partition.ts'
+import type { Transformer } from '../../../transformers/transformer.ts'
 import { createFakeStore, type FakeEncoded, type FakeStore, openFakeSink } from '../../sinks/fake-sink.ts'
 import { type FakeLog, openFakeLog } from '../fake-log.ts'
 import { type FakeSource, openFakeSource } from '../fake-source.ts'
@@ -47,6 +48,7 @@ export interface Running {
 export interface Settings {
   readonly batch?: Partial<BatchOptions>
   readonly subjects?: string[]
+  readonly transformer?: Transformer
   /** Names of further logs that the source reads, as `wrap` creates it. */
   readonly otherLogs?: readonly string[]
   readonly chunkMessagesMax?: number
@@ -74,7 +76,7 @@ export async function startWriter(world: World, settings: Settings = {}): Promis
     topics,
     source,
     sink,
-    transformer: numbers,
+    transformer: settings.transformer ?? numbers,
     deadLetters: openDeadLetters({
       logOf: async () => deadLetters,
       topics,

@@ -92,7 +92,7 @@ describeWithKafka('bench', kafka =>
         const changed = await checked('all', 1)
         expect(changed.rows).toEqual({ ...rows, stored: sent.rows, distinct: sent.rows - 1, lost: 1, doubled: 1 })
         expect(changed.messages).toMatchObject({ lost: 1, doubled: 1 })
-        expect(changed.first.sort((one, other) => one.length - other.length)).toEqual([
+        expect(changed.first.toSorted((one, other) => one.length - other.length)).toEqual([
           expect.stringMatching(/^message \d+ of the load \(channel .*\): 1 of its 1 rows are missing$/),
           expect.stringMatching(/^message \d+ of the load \(channel .*\): 1 of its rows are stored more than once$/),
         ])

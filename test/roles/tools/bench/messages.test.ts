@@ -100,9 +100,7 @@ test('trucks send readings and diagnostics, of which as many are late or lack a 
     'status',
   ])
   const shareOf = (isSo: (document: Document, at: number) => boolean): number => documents.filter(isSo).length / documents.length
-  const lacking = shareOf(document =>
-    Object.entries(document).some(([name, value]) => value === null && !tags.has(name)),
-  )
+  const lacking = shareOf(document => Object.entries(document).some(([name, value]) => value === null && !tags.has(name)))
   expect(lacking).toBeGreaterThan(0.08)
   expect(lacking).toBeLessThan(0.12)
   let newestUs = 0
