@@ -195,6 +195,8 @@ export function openMappings(parts: Parts): Mappings {
 
   return {
     async make(by, request) {
+      // What it would refuse is refused before anything is signed.
+      previewOf(layout, request)
       const ids = layout.things.map(newThingId)
       const made = hasCertificates
         ? await queue.run(requesterOf(by, request), () => makeCertified(by, request, ids))

@@ -2,7 +2,7 @@
 
 import type { IncomingHttpHeaders } from 'node:http'
 import { promisify } from 'node:util'
-import { constants, gunzip, type ZlibOptions, type ZstdOptions, zstdDecompress } from 'node:zlib'
+import { constants, gunzip, type ZstdOptions, zstdDecompress } from 'node:zlib'
 import { HttpError } from '../errors.ts'
 
 declare module 'fastify' {
@@ -19,9 +19,12 @@ export const codingsText = 'gzip, zstd'
 /** What a decoder is advised to support at least (RFC 8878 §3.1.1.1.2): a frame may ask for as much memory. */
 const zstdWindow: ZstdOptions = { params: { [constants.ZSTD_d_windowLogMax]: 23 } }
 
-const decoders: Readonly<Record<Coding, (bytes: Buffer, limit: ZlibOptions & ZstdOptions) => Promise<Buffer>>> = {
-  gzip: (bytes, limit) => promisify<Buffer, ZlibOptions, Buffer>(gunzip)(bytes, limit),
-  zstd: (bytes, limit) => promisify<Buffer, ZstdOptions, Buffer>(zstdDecompress)(bytes, { ...zstdWindow, ...limit }),
+type Decoded = { readonly buffer: Buffer; readonly engine: { readonly bytesWritten: number } }
+type Decode = (bytes: Buffer, options: object, done: (error: Error | null, decoded: Decoded) => void) => void
+
+const decoders: Readonly<Record<Coding, Decode>> = {
+  gzip: gunzip as unknown as Decode,
+  zstd: (bytes, options, done) => (zstdDecompress as unknown as Decode)(bytes, { ...zstdWindow, ...options }, done),
 }
 
 /** How a body is compressed; undefined if it is not, null if that is not supported. */
@@ -38,11 +41,14 @@ export function codingOf({ 'content-encoding': encoding }: IncomingHttpHeaders):
  */
 export async function decompress(bytes: Buffer, coding: Coding, bytesMax: number): Promise<Buffer> {
   try {
-    return await decoders[coding](bytes, { maxOutputLength: bytesMax })
+    const { buffer, engine } = await promisify(decoders[coding])(bytes, { maxOutputLength: bytesMax, info: true })
+    // A second frame of zstd would be left out, without an error.
+    if (engine.bytesWritten === bytes.length) return buffer
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') {
       throw new HttpError('too_large', `the payload is larger than ${bytesMax} bytes: split it into several messages`, { cause: error })
     }
     throw new HttpError('malformed_request', `the body is not ${coding}, as its Content-Encoding says, or is cut off`, { cause: error })
   }
+  throw new HttpError('malformed_request', `the body has something behind its end in ${coding}: send one frame`)
 }

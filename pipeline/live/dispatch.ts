@@ -139,8 +139,12 @@ export async function openDispatch(
   }
 
   async function goBack(): Promise<void> {
-    const at = position()
-    from = at.acknowledged
+    // What members still have is not read again.
+    const back = [...offsets()]
+    for (const { partition, offset, member } of given.values())
+      if (member === undefined) back[partition] = Math.min(back[partition]!, offset)
+    const at = { log: following.log, acknowledged: back }
+    from = back
     following.stop()
     const own = ++round
     const found = await follow(at)

@@ -37,6 +37,7 @@ export function openLink(socket: Duplex, peer: Peer, startTimer: StartTimer) {
   /** Something was written in this turn of the event loop. */
   let isTurn = false
   let isGathering = false
+  let isAwaited = false
 
   socket.pause()
   socket.on('drain', () => {
@@ -132,10 +133,15 @@ export function openLink(socket: Duplex, peer: Peer, startTimer: StartTimer) {
     next(bytesMax: number): Packet | Promise<Packet | undefined> {
       // Most are there already.
       const found = hasEnded || isBehind() ? undefined : frames.next(bytesMax)
-      return found === undefined ? frame(bytesMax).then(later => later && decode(later, version)) : decode(found, version)
+      if (found !== undefined) return decode(found, version)
+      isAwaited = true
+      return frame(bytesMax).then(later => {
+        isAwaited = false
+        return later && decode(later, version)
+      })
     },
     /** Whether the next packet is waited for. */
-    isAwaited: (): boolean => wake !== undefined,
+    isAwaited: (): boolean => isAwaited,
     /** Does nothing after the end. */
     send(packet: Packet): void {
       if (!socket.writable || socket.writableEnded) return

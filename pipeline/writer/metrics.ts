@@ -94,6 +94,15 @@ export function pipelineMetrics(registry: Registry, writer: string, topics: read
     if (messages > 0) discarded.inc({ ...labels, intentional, reason }, messages)
   }
 
+  // A counter that begins above 0 has no increase, which alerts look for.
+  for (const [labels, reason] of [
+    [transform, 'dead-lettered'],
+    [sink, 'dead-lettered'],
+    [source, 'deleted-unread'],
+  ] as const) {
+    discarded.inc({ ...labels, intentional: 'false', reason }, 0)
+  }
+
   return {
     taken({ batch, bytes }) {
       received.inc(source, batch.messages.length)

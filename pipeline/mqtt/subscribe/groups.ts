@@ -27,6 +27,8 @@ export type Membership = Awaited<ReturnType<Groups['enter']>>
 const tickMs = 1_000
 /** A holder with nothing new saves as often, where others watch it. */
 const renewalTicks = 5
+/** How long a position without sessions outlives its members here, for those at other instances. */
+const unkeptSeconds = 60
 
 /** All groups of a process. */
 export function openGroups(parts: GroupsParts) {
@@ -80,6 +82,8 @@ function openGroup(parts: GroupsParts, name: string, { channel, levels }: TopicF
   // No thing has such an id.
   const key = { thing: `$share/${channel}`, clientId: name }
   const members = new Set<Member>()
+  /** With other instances, which may have members of the group. */
+  const isShared = sessions.isHeldElsewhere !== undefined
   /** undefined while another instance has the group. */
   let dispatch: Dispatch | undefined
   let held: HeldSession | undefined
@@ -110,8 +114,9 @@ function openGroup(parts: GroupsParts, name: string, { channel, levels }: TopicF
     const { kept } = held
     const keptSeconds = (kept?.keptSeconds ?? 0) - connectedSeconds
     group.expirySeconds = Math.max(group.expirySeconds, keptSeconds)
-    // A position that no session keeps is only for those who waited.
-    const own = await openDispatch(dispatchParts, isWaiting || keptSeconds > 0 ? kept?.positions[channel] : undefined)
+    // A position that no session keeps is only for those who wait, perhaps at another instance.
+    const isKept = isWaiting || keptSeconds > 0 || isShared
+    const own = await openDispatch(dispatchParts, isKept ? kept?.positions[channel] : undefined)
     if (lost.signal.aborted) return own.stop()
     lost.signal.addEventListener('abort', () => {
       own.stop()
@@ -125,7 +130,7 @@ function openGroup(parts: GroupsParts, name: string, { channel, levels }: TopicF
   async function tick(): Promise<void> {
     if (dispatch === undefined) return take(true)
     idleTicks++
-    if (hasProgress || (idleTicks >= renewalTicks && sessions.isHeldElsewhere !== undefined)) await group.save(false)
+    if (hasProgress || idleTicks >= (isShared ? renewalTicks : connectedSeconds / 2)) await group.save(false)
   }
 
   function note(error: unknown): void {
@@ -151,7 +156,8 @@ function openGroup(parts: GroupsParts, name: string, { channel, levels }: TopicF
       hasProgress = false
       idleTicks = 0
       try {
-        await held!.save({ ...none, positions, keptSeconds: group.expirySeconds + connectedSeconds })
+        const keptSeconds = isEnd && group.expirySeconds === 0 ? unkeptSeconds : group.expirySeconds + connectedSeconds
+        await held!.save({ ...none, positions, keptSeconds })
       } catch (error) {
         hasProgress = true
         throw error

@@ -42,6 +42,7 @@ test.each<[what: string, status: number, sentence: RegExp, coding: string, body:
   ['gzip of a payload that is too large', 413, /262144 bytes/, 'gzip', gzipSync('a'.repeat(262_145))],
   ['zstd of a gigabyte', 413, /262144 bytes/, 'zstd', zstdCompressSync(Buffer.alloc(2 ** 30))],
   ['zstd that asks for 128 MiB', 400, /not zstd/, 'zstd', largeWindow(pack)],
+  ['two frames of zstd', 400, /behind its end/, 'zstd', Buffer.concat([zstdCompressSync('['), zstdCompressSync(']')])],
   ['compressed emptiness', 400, /empty/, 'gzip', gzipSync('')],
 ])('%s is answered with %i, and nothing is stored', async (_what, status, sentence, coding, body) => {
   const before = site.messages().length
