@@ -76,6 +76,14 @@ export class MessageRefusedError extends Error {
   override readonly name = 'MessageRefusedError'
 }
 
+export interface AppendOptions {
+  /**
+   * The messages, of one channel, are all stored or none of them, also after an error whose outcome is unknown; their offsets follow each other. In
+   * Kafka they are one record batch, so they must fit into the topic's `max.message.bytes` together.
+   */
+  readonly isWhole?: boolean
+}
+
 export interface Log {
   /** The topic: `messages`. */
   readonly name: string
@@ -86,11 +94,11 @@ export interface Log {
    * Resolves when every message is durable, with its position, in the order given; a crash right after loses none.
    * Order is kept between calls for messages of one channel.
    *
-   * @throws LogUnavailableError if the messages were not stored; the sender may retry
+   * @throws LogUnavailableError if not all of the messages were stored; the sender may retry
    * @throws MessageRefusedError if one of them, or all together, can never be stored, which says nothing about the others
    * @throws SystemicError if the log refuses every message until a person corrects its settings or a clock
    */
-  append(messages: readonly OutgoingMessage[]): Promise<LogPosition[]>
+  append(messages: readonly OutgoingMessage[], options?: AppendOptions): Promise<LogPosition[]>
 
   /** Waits for appends in flight; later ones are refused. A second call does nothing. */
   close(): Promise<void>

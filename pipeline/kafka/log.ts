@@ -2,6 +2,7 @@
 
 import type { Logger } from '../../config/logger.ts'
 import {
+  type AppendOptions,
   appendSize,
   type Log,
   type LogPosition,
@@ -62,7 +63,7 @@ export async function openKafkaLog(
   let nextPartition = Math.floor(Math.random() * topic.partitions)
   let closing: Promise<void> | undefined
 
-  function append(messages: readonly OutgoingMessage[]): Promise<LogPosition[]> {
+  function append(messages: readonly OutgoingMessage[], { isWhole = false }: AppendOptions = {}): Promise<LogPosition[]> {
     if (closing !== undefined) return Promise.reject(new LogUnavailableError(`the log ${name} is closed`))
     if (messages.length === 0) return Promise.resolve([])
     const bytes = appendSize(messages, name, queueBytes)
@@ -78,12 +79,13 @@ export async function openKafkaLog(
     return new Promise((resolve, reject) => {
       const deadlineMs = performance.now() + appendTimeoutMs
       const append: Append = { positions: [], missing: messages.length, settled: false, isSent: false, deadlineMs, resolve, reject }
+      const keyless = nextKeyless()
+      if (isWhole) return producer.send(append, [{ messages, bytes, append, index: 0 }], [partitionFor(messages[0]!, keyless)])
       const items: Item[] = []
       const targets: number[] = []
-      const keyless = nextKeyless()
       for (let index = 0; index < messages.length; index++) {
         const message = messages[index]!
-        items.push({ message, bytes: messageSize(message), append, index })
+        items.push({ messages: [message], bytes: messageSize(message), append, index })
         targets.push(partitionFor(message, keyless))
       }
       producer.send(append, items, targets)

@@ -49,7 +49,7 @@ async function open(options: IngestRoleOptions, openLog: OpenIngestLog, role: Ro
   let log = absentLog(options.log.topic)
   closeLater(() => log.close())
 
-  const append: Log['append'] = messages => log.append(messages)
+  const append: Log['append'] = (messages, appending) => log.append(messages, appending)
   const metrics = openIngestMetrics(registry)
   // Log numbers are known only to the store, which ingest cannot access: the topic's name identifies the log as well.
   const current: Log = {

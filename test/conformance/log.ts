@@ -42,6 +42,21 @@ export function logConformance(name: string, open: () => Promise<LogUnderTest>):
         expect(await payloads(under)).toEqual(['a', 'b', 'c'])
       }))
 
+    test('the messages of a whole append follow each other, and none is stored if one never can be', () =>
+      withLog(async under => {
+        const three = (nth: number): OutgoingMessage[] => ['a', 'b', 'c'].map(each => text(`${each}${nth}`))
+        const refused = under.log.append([...three(0), outgoing({ createdUs: Number.NaN })], { isWhole: true })
+        const appends = Array.from({ length: 20 }, (_, nth) => under.log.append(three(nth + 1), { isWhole: true }))
+        await expect(refused).rejects.toBeInstanceOf(MessageRefusedError)
+        const positions = (await Promise.all(appends)).map(each => each.map(({ offset }) => offset))
+        expect(positions).toEqual(positions.map(([first]) => [first!, first! + 1, first! + 2]))
+        const stored = await payloads(under)
+        expect(stored).toHaveLength(60)
+        expect(positions.map(([first]) => stored.slice(first, first! + 3))).toEqual(
+          appends.map((_, at) => ['a', 'b', 'c'].map(each => `${each}${at + 1}`)),
+        )
+      }))
+
     test('an append of nothing resolves with nothing', () =>
       withLog(async under => {
         expect(await under.log.append([])).toEqual([])

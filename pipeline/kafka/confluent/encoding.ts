@@ -52,7 +52,11 @@ function framedLog(log: KafkaLog, schemaId: number): KafkaLog {
     get partitions() {
       return log.partitions
     },
-    append: messages => log.append(messages.map(message => frame(message, schemaId))),
+    append: (messages, appending) =>
+      log.append(
+        messages.map(message => frame(message, schemaId)),
+        appending,
+      ),
     check: () => log.check(),
     close: () => log.close(),
   }

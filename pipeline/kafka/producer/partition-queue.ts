@@ -8,18 +8,20 @@ import type { OutgoingMessage } from '../../log.ts'
 import type { Append } from './appends.ts'
 import { encodeBatch } from './batch.ts'
 
-/** One unsent message. */
+/** Unsent messages that stay in one batch, which a broker takes as a whole or not at all: usually one. */
 export interface Item {
-  readonly message: OutgoingMessage
-  /** Its size for the queue limit. */
+  readonly messages: readonly OutgoingMessage[]
+  /** Their size for the queue limit. */
   readonly bytes: number
   readonly append: Append
-  /** Its index in the append. */
+  /** The index of the first in the append; the others follow it. */
   readonly index: number
 }
 
 export interface Batch {
   readonly items: readonly Item[]
+  /** Those of all items. */
+  readonly messages: readonly OutgoingMessage[]
   readonly itemsBytes: number
   /** The encoded batch; undefined until it has its sequence number. */
   bytes: Buffer | undefined
@@ -39,7 +41,7 @@ export interface PartitionQueue {
   failures: number
   /** When it may be sent again after a failure. */
   againMs: number
-  /** This many of the next messages are sent in single batches, because the broker rejected one of them. */
+  /** This many of the next items are sent in batches of their own, because the broker rejected one of them. */
   alone: number
 }
 
@@ -74,9 +76,9 @@ export function isReady({ inFlight, batch, waiting, againMs }: PartitionQueue, n
 }
 
 /**
- * Moves as many waiting messages as fit into the batch, but at least one. Messages whose append is settled are dropped.
+ * Moves as many waiting items as fit into the batch, but at least one. Items whose append is settled are dropped.
  *
- * @returns the dropped messages
+ * @returns the dropped items
  */
 export function takeBatch(queue: PartitionQueue, bytesMax: number): Item[] {
   const { waiting } = queue
@@ -96,7 +98,10 @@ export function takeBatch(queue: PartitionQueue, bytesMax: number): Item[] {
   }
   queue.waiting = waiting.slice(taken)
   queue.alone = Math.max(0, queue.alone - taken)
-  if (items.length > 0) queue.batch = { items, itemsBytes: bytes, bytes: undefined, sent: false }
+  if (items.length > 0) {
+    const messages = items.flatMap(item => item.messages)
+    queue.batch = { items, messages, itemsBytes: bytes, bytes: undefined, sent: false }
+  }
   return left
 }
 
@@ -104,11 +109,7 @@ export function takeBatch(queue: PartitionQueue, bytesMax: number): Item[] {
 export function encode(queue: PartitionQueue): Buffer {
   const batch = queue.batch!
   const { epoch, sequence } = queue
-  batch.bytes ??= encodeBatch(
-    batch.items.map(({ message }) => message),
-    { producerId: queue.producerId!, epoch, sequence },
-    Date.now(),
-  )
+  batch.bytes ??= encodeBatch(batch.messages, { producerId: queue.producerId!, epoch, sequence }, Date.now())
   return batch.bytes
 }
 
@@ -116,7 +117,7 @@ export function encode(queue: PartitionQueue): Buffer {
 export function advance(queue: PartitionQueue): Batch {
   const batch = queue.batch!
   queue.batch = undefined
-  queue.sequence = (queue.sequence + batch.items.length) % sequences
+  queue.sequence = (queue.sequence + batch.messages.length) % sequences
   queue.failures = 0
   return batch
 }

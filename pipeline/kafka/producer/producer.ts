@@ -27,7 +27,7 @@ export interface ProducerOptions {
   readonly topic: Topic
   readonly requestTimeoutMs: number
   readonly logger: Logger
-  /** Called for each message that leaves the queue. */
+  /** Called for each item that leaves the queue. */
   readonly onGone: (item: Item) => void
 }
 
@@ -36,7 +36,7 @@ export interface Producer {
   readonly topic: Topic
   /** The last rejection, unless a message has been accepted since. */
   readonly refusal: { readonly atMs: number; readonly error: Error } | undefined
-  /** Queues the messages of one append, each with its partition. Call it in deadline order. */
+  /** Queues the items of one append, each with its partition. Call it in deadline order. */
   send(append: Append, items: readonly Item[], partitions: readonly number[]): void
   /** Resolves when no message is pending. */
   drained(): Promise<void>
@@ -164,7 +164,8 @@ export function openProducer({ admin, requestTimeoutMs, logger, onGone, ...first
     if (queue.failures > 0) leaders.refresh()
     let offset = baseOffset
     for (const item of advance(queue).items) {
-      appends.stored(item.append, item.index, { partition: queue.partition, offset: offset++ })
+      const { append, index, messages } = item
+      for (let at = 0; at < messages.length; at++) appends.stored(append, index + at, { partition: queue.partition, offset: offset++ })
       onGone(item)
     }
     if (refusal === undefined) return
@@ -199,10 +200,11 @@ export function openProducer({ admin, requestTimeoutMs, logger, onGone, ...first
     failed(queue, error)
   }
 
-  /** The only message of the batch is rejected permanently. It is not in the log, so the sequence number stays the same. */
+  /** The only item of the batch is rejected permanently. It is not in the log, so the sequence number stays the same. */
   function notTaken(queue: PartitionQueue, what: string, remedy: string, cause: Error): void {
     const [item] = queue.batch!.items
-    const message = `the topic ${name} accepts no message ${what} (${cause.message}): ${remedy}`
+    const kind = item!.messages.length === 1 ? 'message' : `batch of ${item!.messages.length} messages`
+    const message = `the topic ${name} accepts no ${kind} ${what} (${cause.message}): ${remedy}`
     appends.reject(item!.append, new MessageRefusedError(message, { cause }))
     queue.batch = undefined
     onGone(item!)

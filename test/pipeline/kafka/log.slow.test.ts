@@ -185,6 +185,25 @@ describeWithKafka('the log on Kafka', kafka => {
       { partitions: 1, config: { 'max.message.bytes': '10000' } },
     ))
 
+  test('a whole append that is larger than the topic allows for a batch is refused as a whole, and affects no other', () =>
+    withLog(
+      async (log, topic) => {
+        const many = Array.from({ length: 20 }, (_, at) => text(`${at}`.padStart(1000, '.')))
+        const results = await Promise.allSettled([
+          log.append([text('a')]),
+          log.append(many, { isWhole: true }),
+          log.append([text('b'), text('c')], { isWhole: true }),
+          log.append([text('d')]),
+        ])
+        expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled', 'fulfilled'])
+        const { reason } = results[1] as PromiseRejectedResult
+        expect(reason).toBeInstanceOf(MessageRefusedError)
+        expect((reason as Error).message).toMatch(/accepts no batch of 20 messages of 2\d{4} bytes .*max\.message\.bytes/)
+        expect((await readTopic(kafka.brokers, topic)).map(({ value }) => value.toString())).toEqual(['a', 'b', 'c', 'd'])
+      },
+      { partitions: 1, config: { 'max.message.bytes': '10000' } },
+    ))
+
   test('a message that the topic never accepts is refused alone: one without a key in a compacted topic', () =>
     withLog(
       async (log, topic) => {

@@ -19,7 +19,7 @@ function append(): Append {
   return { positions: [], missing: 1, settled: false, isSent: false, deadlineMs: 0, resolve: () => undefined, reject: () => undefined }
 }
 
-const item = (of: Append = append()): Item => ({ message: outgoing(), bytes: 100, append: of, index: 0 })
+const item = (of: Append = append()): Item => ({ messages: [outgoing()], bytes: 100, append: of, index: 0 })
 
 function queueWith(...items: Item[]): PartitionQueue {
   const queue = queueOf([], 0)
@@ -55,6 +55,23 @@ test('a batch of several messages may cross the end of the sequence numbers', ()
   takeBatch(queue, 1000)
   advance(queue)
   expect(queue.sequence).toBe(2)
+})
+
+test('the messages of a whole append are never in two batches, however few bytes those may have, and each has a sequence number', () => {
+  const whole: Item = { messages: [outgoing(), outgoing(), outgoing()], bytes: 300, append: append(), index: 0 }
+  const queue = queueWith(item(), whole, item())
+  const batches: [sequence: number, count: number][] = []
+  while (queue.waiting.length > 0) {
+    takeBatch(queue, 150)
+    const bytes = encode(queue)
+    batches.push([numbersOf(bytes)[1], bytes.readInt32BE(57)])
+    advance(queue)
+  }
+  expect(batches).toEqual([
+    [0, 1],
+    [1, 3],
+    [4, 1],
+  ])
 })
 
 test('after a sent batch was dropped the next one has a higher epoch, because a copy of it may still arrive', () => {
