@@ -74,6 +74,7 @@ describe('behind a reverse proxy', () => {
         return answer
       }
       const deviceHeaders = (): Headers => ({ ...senml, authorization: site.device })
+      const linesHeaders = (): Headers => ({ ...deviceHeaders(), 'content-type': 'application/x-ndjson' })
       const ownerHeaders = (): Headers => ({ 'content-type': 'application/json', authorization: site.owner })
 
       test('a device publishes with its certificate, also in a resumed TLS session, and another one with its key', async () => {
@@ -130,7 +131,7 @@ describe('behind a reverse proxy', () => {
 
       test.each([
         ['a request', '/things', 1_048_576, ownerHeaders, '{"name":"large"}', 201],
-        ['a message', messages, 262_144, deviceHeaders, pack, 202],
+        ['many messages', messages, 1_048_576, linesHeaders, `{"payload":${pack}}`, 202],
       ])(
         'the body of %s may be as large as Sluice allows; a larger one is refused here',
         async (_name, path, bytes, headers, body, status) => {
