@@ -39,6 +39,26 @@ export function hasSenmlRoot(bytes: Uint8Array): boolean {
   return hasOnlyLabels && byteAt(bytes, at) === closeBrace
 }
 
+/**
+ * The bytes of a member of the root, the last of that name, as they are written.
+ *
+ * @param bytes JSON whose root is an object
+ * @param name without characters that need an escape: a key that is written with escapes is another one
+ */
+export function memberOf(bytes: Uint8Array, name: string): Uint8Array | undefined {
+  const key = Buffer.from(JSON.stringify(name))
+  let member: Uint8Array | undefined
+  let at = skipSpace(bytes, rootAt(bytes) + 1)
+  while (byteAt(bytes, at) === quote) {
+    const keyEnd = endOfText(bytes, at)
+    const start = skipSpace(bytes, skipSpace(bytes, keyEnd) + 1)
+    const end = endOfValue(bytes, start)
+    if (key.equals(bytes.subarray(at, keyEnd))) member = bytes.subarray(start, end)
+    at = skipSpace(bytes, end + 1)
+  }
+  return member
+}
+
 function rootAt(bytes: Uint8Array): number {
   const hasMark = byteAt(bytes, 0) === 0xef && byteAt(bytes, 1) === 0xbb && byteAt(bytes, 2) === 0xbf
   return skipSpace(bytes, hasMark ? 3 : 0)

@@ -37,16 +37,17 @@ export function codingOf({ 'content-encoding': encoding }: IncomingHttpHeaders):
 
 /**
  * @param bytesMax of the result: more is not decompressed
+ * @param tooLarge says what to do then
  * @throws HttpError `malformed_request`, `too_large`
  */
-export async function decompress(bytes: Buffer, coding: Coding, bytesMax: number): Promise<Buffer> {
+export async function decompress(bytes: Buffer, coding: Coding, bytesMax: number, tooLarge: string): Promise<Buffer> {
   try {
     const { buffer, engine } = await promisify(decoders[coding])(bytes, { maxOutputLength: bytesMax, info: true })
     // A second frame of zstd would be left out, without an error.
     if (engine.bytesWritten === bytes.length) return buffer
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') {
-      throw new HttpError('too_large', `the payload is larger than ${bytesMax} bytes: split it into several messages`, { cause: error })
+      throw new HttpError('too_large', tooLarge, { cause: error })
     }
     throw new HttpError('malformed_request', `the body is not ${coding}, as its Content-Encoding says, or is cut off`, { cause: error })
   }

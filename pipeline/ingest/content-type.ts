@@ -12,13 +12,16 @@ const parameter = /;\s*([^\s=;]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s;"]*)\s*/gy
  * The media type of a Content-Type header (RFC 9110 §8.3.1), lower case and without parameters. Parameters are allowed, but a
  * `charset` must be UTF-8, the only one for SenML (RFC 8428 §5) and for JSON between systems (RFC 8259 §8.1).
  *
- * @returns undefined for an unsupported type
+ * @param types that are supported
+ * @returns undefined for another one
  */
-export function mediaTypeOf(header: string | undefined): MediaType | undefined {
+export function mediaTypeOf(header: string | undefined): MediaType | undefined
+export function mediaTypeOf<Type extends string>(header: string | undefined, types: readonly Type[]): Type | undefined
+export function mediaTypeOf(header: string | undefined, types: readonly string[] = mediaTypes): string | undefined {
   if (header === undefined) return undefined
   const end = header.indexOf(';')
   const essence = (end === -1 ? header : header.slice(0, end)).trim().toLowerCase()
-  const mediaType = mediaTypes.find(known => known === essence)
+  const mediaType = types.find(known => known === essence)
   if (mediaType === undefined || end === -1) return mediaType
   return parametersAreFine(header, end) ? mediaType : undefined
 }

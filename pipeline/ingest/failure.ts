@@ -7,7 +7,7 @@ import { SystemicError } from '../systemic-error.ts'
 import { SubtopicError } from './subtopic.ts'
 
 /** The HttpError for a known error. Unknown errors are returned unchanged, and the server answers them. */
-export function publishFailure(error: unknown, payloadBytesMax: number): unknown {
+export function publishFailure(error: unknown): unknown {
   if (error instanceof SubtopicError) {
     return new HttpError('malformed_request', error.message, {
       faults: [{ pointer: '/path/subtopic', detail: error.message }],
@@ -18,17 +18,12 @@ export function publishFailure(error: unknown, payloadBytesMax: number): unknown
     return new HttpError('unavailable', 'the message was not stored, because the log is unavailable: retry', { cause: error })
   }
   if (error instanceof MessageRefusedError) {
-    return new HttpError('too_large', 'the message is too large for the log: split it into several instead of retrying', {
+    return new HttpError('too_large', 'too large for the log: send smaller messages, or fewer in one request, instead of retrying', {
       cause: error,
     })
   }
   if (error instanceof AccessUnavailableError) {
     return new HttpError('unavailable', 'the key cannot be checked now: retry', { cause: error })
-  }
-  if (error instanceof Error && 'code' in error && error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
-    return new HttpError('too_large', `the payload is larger than ${payloadBytesMax} bytes: split it into several messages`, {
-      cause: error,
-    })
   }
   return error
 }

@@ -13,6 +13,13 @@ export const ingestOptions = Type.Object({
     maximum: 1_048_576,
     description: 'Largest payload of a message, in bytes. A larger one gets 413.',
   }),
+  linesMax: Type.Integer({
+    default: 1000,
+    minimum: 1,
+    maximum: 10_000,
+    description:
+      'Most lines of a publish with many messages (`application/x-ndjson`), which has at most `http.body_bytes_max` bytes. A longer one gets 413.',
+  }),
   clientCertificates: Type.Enum(['none', 'tls', 'header'], {
     default: 'none',
     description:

@@ -16,12 +16,12 @@ export interface OwnerBounds {
    */
   check(owner: string): void
   /**
-   * Counts a message, or nothing if it throws.
+   * Counts messages, or nothing if it throws, except that formats stay counted.
    *
-   * @returns a function that undoes it for a message that was not stored, except that its format stays counted
-   * @throws HttpError like `check`; `too_large` for a message that never fits, `forbidden` for a format too many
+   * @returns a function that undoes it for messages that were not stored, except that their formats stay counted
+   * @throws HttpError like `check`; `too_large` for messages that never fit, `forbidden` for a format too many
    */
-  take(owner: string, payloadBytes: number, decoded: Decoded): () => void
+  take(owner: string, messages: readonly Decoded[]): () => void
 }
 
 /** Of the things of one owner. */
@@ -85,14 +85,21 @@ export function openOwnerBounds(logger?: Pick<Logger, 'warn'>, nowMs: () => numb
 
   return {
     check: owner => checkAt(nowMs(), owner, messageBytes),
-    take(owner, payloadBytes, { rows, format }) {
-      const bytes = Math.max(payloadBytes + messageBytes, rows * rowBytes)
+    take(owner, messages) {
+      let bytes = 0
+      let allRows = 0
+      for (const { payloadBytes, rows } of messages) {
+        bytes += Math.max(payloadBytes + messageBytes, rows * rowBytes)
+        allRows += rows
+      }
       if (bytes > bytesPerMinute) {
-        const detail = `the message counts as ${bytes} bytes, for its ${rows} rows or its length, and ${ownerMost} ${bytesPerMinute} a minute: split it into several, or ${liftBounds}`
+        const [counts, instead] =
+          messages.length === 1 ? ['the message counts', 'split it into several'] : ['the messages count', 'send fewer in one request']
+        const detail = `${counts} as ${bytes} bytes, for ${allRows} rows or the length, and ${ownerMost} ${bytesPerMinute} a minute: ${instead}, or ${liftBounds}`
         throw new HttpError('too_large', detail)
       }
       checkAt(nowMs(), owner, bytes)
-      if (format !== undefined) takeFormat(owner, format)
+      for (const { format } of messages) if (format !== undefined) takeFormat(owner, format)
       add(owner, -bytes)
       return () => add(owner, bytes)
     },

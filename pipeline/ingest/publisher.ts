@@ -1,19 +1,21 @@
 // The checks of a message and its append to the log: the same for every protocol that devices publish with, which share the quotas.
 
+import { setImmediate } from 'node:timers/promises'
 import type { Logger } from '../../config/logger.ts'
 import { HttpError } from '../../http/errors.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
 import { hasObjectRoot } from '../../transformers/root.ts'
 import { retainHeader } from '../envelope-headers.ts'
-import type { Log, LogPosition } from '../log.ts'
+import type { Log, LogPosition, OutgoingMessage } from '../log.ts'
 import { type Decoder, openDecoder } from '../writer/decode.ts'
 import type { ArrivalListener } from './arrivals.ts'
 import type { MediaType } from './content-type.ts'
+import { inLine, type linesType } from './lines.ts'
 import type { IngestMetrics } from './metrics.ts'
 import type { IngestOptions } from './options.ts'
 import { type OwnerBounds, openOwnerBounds } from './owner-bounds.ts'
 import { openQuotas, type Quotas } from './quotas.ts'
-import { checkDecodable, defaultDecoding } from './strict-handling.ts'
+import { checkDecodable, type Decoded, defaultDecoding } from './strict-handling.ts'
 
 export interface PublisherParts {
   readonly log: Log
@@ -54,6 +56,8 @@ export interface Publication extends Sender {
   readonly isStrict: boolean
   /** Published with the retain flag of MQTT, which the log keeps for subscribers. */
   readonly isRetained?: boolean
+  /** Its line in a request with many, from 1. */
+  readonly line?: number
 }
 
 export interface Published extends LogPosition {
@@ -70,7 +74,7 @@ export interface Publisher {
    *
    * @throws HttpError `malformed_request` for a subtopic without a format, `too_many_requests` for a quota that is used up
    */
-  check(head: Omit<Publication, 'protocol' | 'createdUs' | 'payload' | 'isStrict' | 'isRetained'>): void
+  check(head: Head): void
   /**
    * Resolves with its id and position when the message is durable in the log.
    *
@@ -78,7 +82,27 @@ export interface Publisher {
    * @throws LogUnavailableError, MessageRefusedError, SystemicError as `Log.append`
    */
   publish(publication: Publication): Promise<Published>
+  /**
+   * Publishes many messages of one sender to one channel, all or none. Resolves like `publish`, in their order.
+   *
+   * @param publications at least one; taken as they are checked, with pauses for other work
+   * @throws like `publish`, for the first message that is refused; what the iterable throws
+   */
+  publishAll(sender: Sender & { readonly channel: string }, publications: Iterable<Publication>): Promise<Published[]>
 }
+
+/** What is known of a publication before its payload. The content type of many messages is not that of any. */
+export type Head = Sender & Pick<Publication, 'channel' | 'subtopic'> & { readonly contentType: MediaType | typeof linesType }
+
+/** Checked and, if that was needed, decoded. */
+interface Checked {
+  readonly message: OutgoingMessage
+  readonly decoded: Decoded | undefined
+}
+
+const whole = { isWhole: true }
+/** Bytes that are checked in one event-loop turn, of many messages. */
+const turnBytes = 64 * 1024
 
 export function openPublisher({
   log,
@@ -91,6 +115,45 @@ export function openPublisher({
   bounds = openOwnerBounds(logger),
   arrivals,
 }: PublisherParts): Publisher {
+  /** @throws HttpError */
+  function checked(publication: Publication): Checked {
+    const { channel, subtopic, publisher, boundedOwner, protocol, contentType, createdUs, payload, isStrict, isRetained } = publication
+    if (payload.length === 0) throw new HttpError('malformed_request', 'the body is empty: send a SenML pack or a JSON document')
+    // A writer reads an object as JSON, also if it is labelled as SenML.
+    if (contentType === 'application/json' || (contentType === 'application/senml+json' && hasObjectRoot(payload))) checkFormat(subtopic)
+    const message = { channel, subtopic, publisher: publisher ?? '', protocol, contentType, createdUs, createdRestNs: 0, payload }
+    // Of a bounded owner too: dead letters stay, so those of one user could fill their file, and then the writer waits.
+    const decoded = isStrict || boundedOwner !== undefined ? checkDecodable(decoder, message) : undefined
+    return { message: isRetained === true ? { ...message, headers: [retainHeader] } : message, decoded }
+  }
+
+  /** @throws as `Publisher.publish` */
+  async function append({ publisher, boundedOwner }: Sender, channel: string, all: readonly Checked[]): Promise<Published[]> {
+    if (publisher === null) throw new HttpError('forbidden')
+    quotas?.take(channel, publisher, all.length)
+    let giveBackBytes: (() => void) | undefined
+    try {
+      if (boundedOwner !== undefined)
+        giveBackBytes = bounds.take(
+          boundedOwner,
+          all.map(({ decoded }) => decoded!),
+        )
+      const messages = all.map(({ message }) => message)
+      const positions = await log.append(messages, whole)
+      return positions.map((position, at) => {
+        const { partition, offset } = position
+        metrics.accepted(messages[at]!.payload.length)
+        const id = `${logLabel()}-${partition}-${offset}`
+        arrivals?.accepted(publisher, channel, id, position)
+        return { id, log: log.id, partition, offset }
+      })
+    } catch (error) {
+      quotas?.giveBack(channel, publisher, all.length)
+      giveBackBytes?.()
+      throw error
+    }
+  }
+
   return {
     count({ channel, publisher }) {
       if (publisher === null) throw new HttpError('forbidden')
@@ -101,29 +164,26 @@ export function openPublisher({
       if (publisher !== null) quotas?.check(channel, publisher)
       if (boundedOwner !== undefined) bounds.check(boundedOwner)
     },
-    async publish({ channel, subtopic, publisher, boundedOwner, protocol, contentType, createdUs, payload, isStrict, isRetained }) {
-      if (payload.length === 0) throw new HttpError('malformed_request', 'the body is empty: send a SenML pack or a JSON document')
-      // A writer reads an object as JSON, also if it is labelled as SenML.
-      if (contentType === 'application/senml+json' && hasObjectRoot(payload)) checkFormat(subtopic)
-      const message = { channel, subtopic, publisher: publisher ?? '', protocol, contentType, createdUs, createdRestNs: 0, payload }
-      // Of a bounded owner too: dead letters stay, so those of one user could fill their file, and then the writer waits.
-      const decoded = isStrict || boundedOwner !== undefined ? checkDecodable(decoder, message) : undefined
-      if (publisher === null) throw new HttpError('forbidden')
-      quotas?.take(channel, publisher)
-      let giveBackBytes: (() => void) | undefined
-      try {
-        if (boundedOwner !== undefined) giveBackBytes = bounds.take(boundedOwner, payload.length, decoded!)
-        const [position] = await log.append([isRetained === true ? { ...message, headers: [retainHeader] } : message])
-        const { partition, offset } = position!
-        metrics.accepted(payload.length)
-        const id = `${logLabel()}-${partition}-${offset}`
-        arrivals?.accepted(publisher, channel, id, position!)
-        return { id, log: log.id, partition, offset }
-      } catch (error) {
-        quotas?.giveBack(channel, publisher)
-        giveBackBytes?.()
-        throw error
+    async publish(publication) {
+      const [published] = await append(publication, publication.channel, [checked(publication)])
+      return published!
+    },
+    async publishAll(sender, publications) {
+      const all: Checked[] = []
+      let bytes = 0
+      for (const publication of publications) {
+        try {
+          all.push(checked(publication))
+        } catch (error) {
+          throw publication.line === undefined ? error : inLine(error, publication.line)
+        }
+        bytes += publication.payload.length
+        if (bytes < turnBytes) continue
+        bytes = 0
+        await setImmediate()
       }
+      if (all.length === 0) throw new HttpError('malformed_request', 'the body has no message: send each in a line of its own')
+      return append(sender, sender.channel, all)
     },
   }
 }

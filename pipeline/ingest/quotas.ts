@@ -14,13 +14,13 @@ export interface Quotas {
    */
   check(channel: string, thing: string): void
   /**
-   * Counts a message against both quotas, or against neither if it throws.
+   * Counts messages, by default one, against both quotas, or against neither if it throws.
    *
-   * @throws HttpError like `check`
+   * @throws HttpError like `check`; `too_large` for more than fit into a minute
    */
-  take(channel: string, thing: string): void
-  /** Undoes a `take` whose message was not stored. */
-  giveBack(channel: string, thing: string): void
+  take(channel: string, thing: string, count?: number): void
+  /** Undoes a `take` whose messages were not stored. */
+  giveBack(channel: string, thing: string, count?: number): void
 }
 
 export type QuotaOptions = Pick<IngestOptions, 'thingMessagesPerMinute' | 'channelMessagesPerMinute'>
@@ -41,9 +41,17 @@ export function openQuotas(
   const things = openBuckets(thingMessagesPerMinute)
   const channels = openBuckets(channelMessagesPerMinute)
 
-  function checkAt(now: number, channel: string, thing: string): void {
-    const thingMs = things.waitMs(thing, now)
-    const channelMs = channels.waitMs(channel, now)
+  const countMax = Math.min(...[thingMessagesPerMinute, channelMessagesPerMinute].filter(perMinute => perMinute > 0))
+
+  function checkAt(now: number, channel: string, thing: string, count = 1): void {
+    if (count > countMax) {
+      throw new HttpError(
+        'too_large',
+        `the request has ${count} messages, and the quota of a minute is ${countMax}: send fewer in one request`,
+      )
+    }
+    const thingMs = things.waitMs(thing, now, count)
+    const channelMs = channels.waitMs(channel, now, count)
     if (thingMs === 0 && channelMs === 0) return
     const which =
       thingMs >= channelMs
@@ -56,16 +64,16 @@ export function openQuotas(
 
   return {
     check: (channel, thing) => checkAt(nowMs(), channel, thing),
-    take(channel, thing) {
+    take(channel, thing, count = 1) {
       const now = nowMs()
-      checkAt(now, channel, thing)
-      things.add(thing, -1, now)
-      channels.add(channel, -1, now)
+      checkAt(now, channel, thing, count)
+      things.add(thing, -count, now)
+      channels.add(channel, -count, now)
     },
-    giveBack(channel, thing) {
+    giveBack(channel, thing, count = 1) {
       const now = nowMs()
-      things.add(thing, 1, now)
-      channels.add(channel, 1, now)
+      things.add(thing, count, now)
+      channels.add(channel, count, now)
     },
   }
 }

@@ -4,17 +4,18 @@
 // owner has bounds, also that of the payload), rights (403). Key and rights are checked before the body is read, so that unknown clients cannot make the
 // platform read one; a thing without quota gets 429 then, too.
 
-import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import { type AccessControl, limitedError, noChannel, parseChannel, parseCredential } from '../../control-plane/client.ts'
 import { detailOf } from '../../http/error-answer.ts'
 import { errors, HttpError } from '../../http/errors.ts'
 import { clientAddressOf } from '../../http/requests/client-address.ts'
 import { codingOf, decompress } from '../../http/requests/compressed-body.ts'
 import { type Certificates, openCertificates } from './certificates.ts'
-import { type MediaType, mediaTypeOf, mediaTypes } from './content-type.ts'
+import { mediaTypeOf, mediaTypes } from './content-type.ts'
 import { publishFailure, refusalCode } from './failure.ts'
+import { linesType, readLines } from './lines.ts'
 import type { IngestOptions } from './options.ts'
-import { openPublisher, type Publisher, type PublisherParts, type Sender } from './publisher.ts'
+import { type Head, openPublisher, type Publication, type Publisher, type PublisherParts } from './publisher.ts'
 import { openReceiptClock } from './receipt-clock.ts'
 import { publishSchema, publishUnderSchema } from './schema.ts'
 import { isStrict as isStrictHandling } from './strict-handling.ts'
@@ -27,14 +28,8 @@ export interface IngestParts extends PublisherParts {
   readonly publisher?: Publisher
 }
 
-/** Facts about a publish that are known before its body is read. */
-interface Publish extends Sender {
-  readonly channel: string
-  readonly subtopic: string
-  readonly contentType: MediaType
-}
-
 const config = { takesCompressed: true }
+const contentTypes = [...mediaTypes, linesType] as const
 const publishKey = 'publish'
 /** The thing whose key or certificate was sent, also if it may not publish there. */
 const thingKey = 'publishingThing'
@@ -54,17 +49,28 @@ export function ingestRoutes(parts: IngestParts): FastifyPluginAsync {
     const contentType = readContentType(request)
     const publish = { channel, subtopic: subtopicOf(path), contentType, publisher: mayPublish ? thing! : null, boundedOwner }
     publisher.check(publish)
-    request.setDecorator<Publish>(publishKey, publish)
+    request.setDecorator<Head | null>(publishKey, publish)
   }
 
-  async function publish(request: FastifyRequest, reply: FastifyReply): Promise<{ id: string }> {
+  async function publish(request: FastifyRequest, reply: FastifyReply): Promise<{ id: string } | { ids: string[] }> {
     const createdUs = receiptUs()
-    const payload = request.body as Buffer
+    const body = request.body as Buffer
     const { prefer } = request.headers
     const isStrict = prefer !== undefined && isStrictHandling(String(prefer))
     if (isStrict) reply.header('preference-applied', 'handling=strict')
-    const { id } = await publisher.publish({ ...request.getDecorator<Publish>(publishKey), protocol: 'http', createdUs, payload, isStrict })
-    return { id }
+    const head = request.getDecorator<Head>(publishKey)
+    const { contentType } = head
+    if (contentType !== linesType) {
+      const { id } = await publisher.publish({ ...head, contentType, protocol: 'http', createdUs, payload: body, isStrict })
+      return { id }
+    }
+    const published = await publisher.publishAll(head, publications(body, head, { createdUs, isStrict }))
+    return { ids: published.map(({ id }) => id) }
+  }
+
+  /** @throws HttpError as `readLines` */
+  function* publications(body: Buffer, head: Head, rest: Pick<Publication, 'createdUs' | 'isStrict'>): Generator<Publication, void> {
+    for (const line of readLines(body, { ...options, path: head.subtopic })) yield { ...head, ...rest, protocol: 'http', ...line }
   }
 
   return async app => {
@@ -74,14 +80,16 @@ export function ingestRoutes(parts: IngestParts): FastifyPluginAsync {
     app.decorateRequest(publishKey, null)
     app.decorateRequest(thingKey, null)
     app.removeAllContentTypeParsers()
-    app.addContentTypeParser<Buffer>([...mediaTypes], { parseAs: 'buffer', bodyLimit: options.payloadBytesMax }, (request, bytes, done) => {
-      const coding = codingOf(request.headers)
-      if (coding !== undefined && coding !== null) return decompress(bytes, coding, options.payloadBytesMax)
-      done(null, bytes)
-      return undefined
-    })
+    const linesBytesMax = app.initialConfig.bodyLimit!
+    const tooLarge = `the payload is larger than ${options.payloadBytesMax} bytes: split it into several messages`
+    const tooManyBytes = `the body is larger than ${linesBytesMax} bytes: send fewer messages in one request`
+    takeBodies(app, [...mediaTypes], options.payloadBytesMax, tooLarge)
+    takeBodies(app, [linesType], linesBytesMax, tooManyBytes)
     app.setErrorHandler((error, request, reply) => {
-      const failure = publishFailure(error, options.payloadBytesMax)
+      const isLines = request.getDecorator<Head | null>(publishKey)?.contentType === linesType
+      const failure = isBodyTooLarge(error)
+        ? new HttpError('too_large', isLines ? tooManyBytes : tooLarge, { cause: error })
+        : publishFailure(error)
       if (failure instanceof HttpError && failure.code === 'unauthenticated') reply.header('www-authenticate', 'Thing realm="sluice"')
       const code = refusalCode(failure)
       metrics.refused(code)
@@ -106,6 +114,18 @@ export function ingestRoutes(parts: IngestParts): FastifyPluginAsync {
     })
   }
 }
+
+/** Bodies of these types as bytes, decompressed. @param tooLarge the sentence for a larger one */
+function takeBodies(app: FastifyInstance, types: string[], bytesMax: number, tooLarge: string): void {
+  app.addContentTypeParser<Buffer>(types, { parseAs: 'buffer', bodyLimit: bytesMax }, (request, bytes, done) => {
+    const coding = codingOf(request.headers)
+    if (coding !== undefined && coding !== null) return decompress(bytes, coding, bytesMax, tooLarge)
+    done(null, bytes)
+    return undefined
+  })
+}
+
+const isBodyTooLarge = (error: unknown): boolean => error instanceof Error && 'code' in error && error.code === 'FST_ERR_CTP_BODY_TOO_LARGE'
 
 const unknown = {
   Thing: 'unknown thing key: use the key returned when the thing was created',
@@ -140,10 +160,10 @@ async function authenticate(
   return { thing: answer.publisher, mayPublish: false }
 }
 
-function readContentType(request: FastifyRequest): MediaType {
-  const contentType = mediaTypeOf(request.headers['content-type'])
+function readContentType(request: FastifyRequest): Head['contentType'] {
+  const contentType = mediaTypeOf(request.headers['content-type'], contentTypes)
   if (contentType === undefined) {
-    throw new HttpError('unsupported_media_type', `send the Content-Type ${mediaTypes.join(', ')}, in UTF-8`)
+    throw new HttpError('unsupported_media_type', `send the Content-Type ${contentTypes.join(', ')}, in UTF-8`)
   }
   return contentType
 }

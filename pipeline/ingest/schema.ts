@@ -3,6 +3,7 @@
 import { type TSchema, Type } from 'typebox'
 import { channelParameter } from '../../control-plane/client.ts'
 import { bodyCodes, errorAnswers } from '../../http/openapi/error-schema.ts'
+import { linesType } from './lines.ts'
 
 const number = (description: string, example?: number) =>
   Type.Optional(Type.Number({ description, ...(example === undefined ? {} : { examples: [example] }) }))
@@ -42,6 +43,23 @@ const exampleCbor =
 const document = Type.Unknown({ title: 'JsonMessage', description: 'A JSON object, or a list of objects, each of which is stored.' })
 const exampleDocument = { temperature: 21.5, humidity: 48.2, door: { open: false } }
 
+const line = Type.Object(
+  {
+    subtopic: text('Dotted; follows the subtopic of the path, if that has one.', 'attic.weather'),
+    payload: Type.Union([Type.Array(Type.Unknown()), Type.Record(Type.String(), Type.Unknown())], {
+      description: 'A SenML pack or a JSON document.',
+    }),
+  },
+  {
+    title: 'PublishedLine',
+    additionalProperties: false,
+    description:
+      'A line for each message, at most `ingest.lines_max` and `http.body_bytes_max`. All messages are durable then, or none. The error of a message names its line, from 1.',
+  },
+)
+const exampleLines =
+  '{"payload":[{"n":"temperature","v":21.5}]}\n{"subtopic":"attic.weather","payload":{"temperature":21.5,"humidity":48.2}}\n'
+
 const bytesOf = (contentSchema: TSchema, example: unknown) => ({ schema: Type.Unsafe<Buffer>({ contentSchema, examples: [example] }) })
 const senml = {
   'application/senml+json': bytesOf(senmlPack, examplePack),
@@ -50,13 +68,12 @@ const senml = {
     `(bytes, not this text) ${exampleCbor}`,
   ),
 }
+const lines = { [linesType]: bytesOf(line, exampleLines) }
 
 const accepted = Type.Object(
   {
-    id: Type.String({
-      description: "The message's id, `<log>-<partition>-<offset>`; the log is its number in the store, or the topic's name.",
-      examples: ['1-7-1027'],
-    }),
+    id: text("The message's id, `<log>-<partition>-<offset>`; the log is its number in the store, or the topic's name.", '1-7-1027'),
+    ids: Type.Optional(Type.Array(Type.String(), { description: 'Instead, of `application/x-ndjson`: the id of each message, in order.' })),
   },
   { title: 'PublishedMessage', description: 'The message is durable.' },
 )
@@ -68,6 +85,7 @@ const described = {
 }
 const strict =
   'With `Prefer: handling=strict`, and for a thing of a user with bounds, the payload is decoded first; one that would become a dead letter gets 400 with the rule that it violates.'
+const many = 'Many messages: `application/x-ndjson`.'
 const compressed = 'The body may be compressed: `Content-Encoding: gzip` or `zstd`.'
 const certificate = 'If enabled by `ingest.client_certificates`, a client certificate of the thing can be used instead of its key.'
 
@@ -75,16 +93,16 @@ export const publishSchema = {
   ...described,
   operationId: 'publish',
   summary: 'Publish a message',
-  description: `A SenML pack. A JSON document needs a subtopic. ${strict} ${certificate} ${compressed}`,
+  description: `A SenML pack. A JSON document needs a subtopic. ${many} ${strict} ${certificate} ${compressed}`,
   params: Type.Object({ channel: channelParameter }),
-  body: { content: senml },
+  body: { content: { ...senml, ...lines } },
 }
 
 export const publishUnderSchema = {
   ...described,
   operationId: 'publishUnder',
   summary: 'Publish a message under a subtopic',
-  description: `A JSON document, whose format is the last part of the subtopic, or a SenML pack. ${strict} ${certificate} ${compressed}`,
+  description: `A JSON document, whose format is the last part of the subtopic, or a SenML pack. ${many} ${strict} ${certificate} ${compressed}`,
   params: Type.Object({
     channel: channelParameter,
     '*': Type.String({
@@ -92,5 +110,5 @@ export const publishUnderSchema = {
       examples: ['house.attic.weather'],
     }),
   }),
-  body: { content: { 'application/json': bytesOf(document, exampleDocument), ...senml } },
+  body: { content: { 'application/json': bytesOf(document, exampleDocument), ...senml, ...lines } },
 }

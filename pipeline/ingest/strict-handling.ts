@@ -48,6 +48,7 @@ export function defaultDecoding(payloadBytes: number): DecoderOptions {
 
 /** What a message becomes in the store. */
 export interface Decoded {
+  readonly payloadBytes: number
   readonly rows: number
   /** The format of its JSON documents; undefined for SenML, and if there are no rows. */
   readonly format: string | undefined
@@ -63,7 +64,7 @@ export function checkDecodable(decoder: Decoder, message: OutgoingMessage): Deco
   const rejection = decoder.decode(raw, logPartition(0, 0), batch)
   if (rejection === undefined) {
     const { documents, rowCount } = batch
-    return { rows: rowCount, format: documents.length > 0 ? documents.format[0] : undefined }
+    return { payloadBytes: message.payload.length, rows: rowCount, format: documents.length > 0 ? documents.format[0] : undefined }
   }
   const { rule, record, reason, hint } = rejection
   const detail = `${reason} (rule ${rule})${hint === '' ? '' : `: ${hint}`}`

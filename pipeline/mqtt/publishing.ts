@@ -124,7 +124,7 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
   }
 
   function refusalOf(error: unknown): HttpError {
-    const failure = publishFailure(error, payloadBytesMax)
+    const failure = publishFailure(error)
     if (failure instanceof HttpError) return failure
     if (failure instanceof SessionsUnavailableError) return new HttpError('unavailable', failure.message, { cause: failure })
     logger.error({ err: error }, 'a message over MQTT failed')

@@ -52,9 +52,10 @@ test('a fresh checkout with empty caches returns the first stored message, and t
     2: /"id":"\d+-0-\d+"[^]*"id":"\d+-0-\d+"/,
     3: /"total":2,.*"Name":"room:window","Time":1700000000,"BoolValue":false.*"Name":"room:temperature","Unit":"Cel","Time":1700000000,"Value":21.5[^]*"total":1,.*"format":"climate",.*"Payload":\{"temperature":21.5,"window":\{"open":false\}\}/,
     4: /dead-lettered 1;[^]*^ok: \d+ messages in 1 partition/m,
-    5: /client_cert\.pem: OK/,
-    6: /"revocation_time":"[^]*certificate revoked/,
-    8: /"client_cert":"-----BEGIN CERTIFICATE-----/,
+    5: /^\{"ids":\[("\d+-0-\d+",?){6}\]\}/,
+    6: /client_cert\.pem: OK/,
+    7: /"revocation_time":"[^]*certificate revoked/,
+    9: /"client_cert":"-----BEGIN CERTIFICATE-----/,
   }
   await runBlocks(blocks, { cwd: checkout.path, replace: { 'http://127.0.0.1:8080': platform.url }, expected })
   await runBlocks(await blocksOf('config', 'docs/reference/configuration.md', 'docs/guides/deploy.md'), {

@@ -95,6 +95,17 @@ export const messageRows: readonly Row[] = [
   },
   {
     ...publishing,
+    route: 'POST /channels/{channel}/messages',
+    what: 'many',
+    request: at => ({
+      ...channel(at),
+      type: 'application/x-ndjson',
+      body: '{"payload":[{"n":"b","v":2}]}\n{"subtopic":"c","payload":{"d":1}}',
+    }),
+    answer: () => ({ ids: [text, text] }),
+  },
+  {
+    ...publishing,
     route: 'POST /channels/{channel}/messages/{subtopic}',
     request: ({ site }) => ({ parameters: { channel: site.channel, subtopic: 'roof/weather' }, body: { tmp: 3 } }),
   },

@@ -18,7 +18,7 @@ function openClocked(): { bounds: OwnerBounds; warnings: string[]; pass: (ms: nu
 
 /** Counts so many bytes: 200 of each message are not of its payload. */
 const take = (bounds: OwnerBounds, owner: string, bytes: number): (() => void) =>
-  bounds.take(owner, bytes - 200, { rows: 1, format: undefined })
+  bounds.take(owner, [{ payloadBytes: bytes - 200, rows: 1, format: undefined }])
 
 test('the things of an owner publish the bytes of a minute at once, and then as many as a minute gives', () => {
   const { bounds, pass } = openClocked()
@@ -44,15 +44,15 @@ test('what was not stored is not counted', () => {
 
 test('a message counts by its payload and 200 bytes, or by 150 bytes a row', () => {
   const { bounds } = openClocked()
-  for (let count = 0; count < 5_242; count++) bounds.take('a', 0, { rows: 1, format: undefined })
-  expect(() => bounds.take('a', 0, { rows: 1, format: undefined })).toThrow(/retry after/)
-  bounds.take('b', 1_000, { rows: 6_990, format: undefined })
-  expect(() => bounds.take('b', 0, { rows: 1, format: undefined })).toThrow(/retry after/)
+  for (let count = 0; count < 5_242; count++) bounds.take('a', [{ payloadBytes: 0, rows: 1, format: undefined }])
+  expect(() => bounds.take('a', [{ payloadBytes: 0, rows: 1, format: undefined }])).toThrow(/retry after/)
+  bounds.take('b', [{ payloadBytes: 1_000, rows: 6_990, format: undefined }])
+  expect(() => bounds.take('b', [{ payloadBytes: 0, rows: 1, format: undefined }])).toThrow(/retry after/)
 })
 
 test('a message that counts for more than a minute is too large, and counts nothing', () => {
   const { bounds } = openClocked()
-  expect(() => bounds.take('a', 1_000, { rows: 6_991, format: 'x' })).toThrow(/counts as 1048650 bytes, for its 6991 rows/)
+  expect(() => bounds.take('a', [{ payloadBytes: 1_000, rows: 6_991, format: 'x' }])).toThrow(/counts as 1048650 bytes, for 6991 rows/)
   expect(() => take(bounds, 'a', mebibyte + 1)).toThrow(/split it into several/)
   take(bounds, 'a', mebibyte)
 })
@@ -100,7 +100,7 @@ test('beside many greedy owners an honest one publishes, and all together no mor
 
 test('the things of an owner publish 16 formats of JSON, and those of all these owners together 100, except of owners below an equal part', () => {
   const { bounds, warnings } = openClocked()
-  const publish = (owner: string, format: string | undefined): unknown => bounds.take(owner, 1, { rows: 1, format })
+  const publish = (owner: string, format: string | undefined): unknown => bounds.take(owner, [{ payloadBytes: 1, rows: 1, format }])
   for (let nth = 0; nth < 16; nth++) publish('a', `${nth}`)
   expect(() => publish('a', 'x')).toThrow(
     'the things of a user who registered themselves publish at most 16 formats of JSON: publish one of those before, or ask an administrator to lift the bounds of the user (PUT /users/<id>/bounded)',

@@ -384,7 +384,13 @@ test('the description names the errors, and an error is complete, whatever its s
   const app = createServer({ logger: createLogger({ level: 'silent', pretty: false }) })
   openapiRoutes(app, { version: '0' })
   const { log, keys: access, registry } = site
-  const parts = { log, access, logLabel: () => '1', metrics: openIngestMetrics(registry), options: { payloadBytesMax: 1000, ...unlimited } }
+  const parts = {
+    log,
+    access,
+    logLabel: () => '1',
+    metrics: openIngestMetrics(registry),
+    options: { payloadBytesMax: 1000, linesMax: 10, ...unlimited },
+  }
   await app.register(ingestRoutes(parts))
   const { paths } = (await app.inject('/openapi.json')).json<{ paths: Record<string, { post: { responses: object } }> }>()
   await app.close()

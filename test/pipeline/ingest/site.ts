@@ -78,12 +78,14 @@ export interface IngestSite extends AsyncDisposable {
 /** @param quotas with a clock of the test, as bounds; none by default */
 export async function openSite({
   payloadBytesMax = 262_144,
+  linesMax = 1000,
   queueBytesMax = 10_000_000,
   quotas,
   bounds,
   arrivals,
 }: {
   payloadBytesMax?: number
+  linesMax?: number
   queueBytesMax?: number
   quotas?: Quotas | undefined
   bounds?: OwnerBounds
@@ -95,7 +97,7 @@ export async function openSite({
   const keys = openKeys()
   const registry = new Registry()
   const app = createServer({ logger })
-  const options = { payloadBytesMax, ...unlimited }
+  const options = { payloadBytesMax, linesMax, ...unlimited }
   const metrics = openIngestMetrics(registry)
   const watched = arrivals === undefined ? {} : { arrivals }
   await app.register(ingestRoutes({ log, logLabel: () => '1', access: keys, metrics, options, quotas, bounds, ...watched }))
