@@ -34,9 +34,9 @@ export function openLink(socket: Duplex, peer: Peer, startTimer: StartTimer) {
   let wake: (() => void) | undefined
   /** Since the client last took everything. */
   let answerBytes = 0
-  /** Something was written in this turn of the event loop. */
-  let isTurn = false
-  let isGathering = false
+  /** In this turn of the event loop nothing was written, or one packet, or several that go out together at its end. */
+  let turn: 'quiet' | 'wrote' | 'gathers' = 'quiet'
+  /** The next packet is waited for. */
   let isAwaited = false
 
   socket.pause()
@@ -76,11 +76,15 @@ export function openLink(socket: Duplex, peer: Peer, startTimer: StartTimer) {
   const isBehind = (): boolean => answerBytes > answerBytesMax && socket.writableNeedDrain
 
   async function frame(bytesMax: number): Promise<Buffer | undefined> {
+    isAwaited = true
     if (isBehind()) await drained()
     for (;;) {
       // What arrived before the client ended its side counts.
       const found = hasEnded ? undefined : frames.next(bytesMax)
-      if (found !== undefined || isOver) return found
+      if (found !== undefined || isOver) {
+        isAwaited = false
+        return found
+      }
       await new Promise<void>(resolve => {
         wake = resolve
         if (socket.isPaused()) socket.resume()
@@ -91,18 +95,18 @@ export function openLink(socket: Duplex, peer: Peer, startTimer: StartTimer) {
 
   /** Writes of one turn of the event loop are one. @param isFirstAtOnce the first is a write of its own: of a message for many it is the only one */
   function gather(isFirstAtOnce: boolean): void {
-    if (!isTurn) process.nextTick(release)
-    if (isTurn || !isFirstAtOnce) {
-      if (!isGathering) socket.cork()
-      isGathering = true
+    if (turn === 'gathers') return
+    if (turn === 'quiet') process.nextTick(release)
+    if (turn === 'quiet' && isFirstAtOnce) turn = 'wrote'
+    else {
+      turn = 'gathers'
+      socket.cork()
     }
-    isTurn = true
   }
 
   function release(): void {
-    if (isGathering) socket.uncork()
-    isTurn = false
-    isGathering = false
+    if (turn === 'gathers') socket.uncork()
+    turn = 'quiet'
   }
 
   function bytesOf(packet: Packet): Buffer {
@@ -133,12 +137,7 @@ export function openLink(socket: Duplex, peer: Peer, startTimer: StartTimer) {
     next(bytesMax: number): Packet | Promise<Packet | undefined> {
       // Most are there already.
       const found = hasEnded || isBehind() ? undefined : frames.next(bytesMax)
-      if (found !== undefined) return decode(found, version)
-      isAwaited = true
-      return frame(bytesMax).then(later => {
-        isAwaited = false
-        return later && decode(later, version)
-      })
+      return found === undefined ? frame(bytesMax).then(later => later && decode(later, version)) : decode(found, version)
     },
     /** Whether the next packet is waited for. */
     isAwaited: (): boolean => isAwaited,

@@ -226,7 +226,13 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
 
   /** Checks a message. Of QoS 2 the id is saved before it may be appended, so nothing of it waits among the retries. */
   async function admitted(received: Received): Promise<Publication | HttpError> {
-    if (!received.isOnce) return checked(received).catch(refusalOf)
+    const found = received.isOnce ? await checkedAgain(received) : await checked(received).catch(refusalOf)
+    // Before the next packet is read.
+    if (found instanceof HttpError && !isToRetry(found, received)) refusals.spend()
+    return found
+  }
+
+  async function checkedAgain(received: Received): Promise<Publication | HttpError> {
     let publication: Publication | undefined
     const refusal = await untilAnswered(received, async () => {
       publication = await checked(received)
@@ -251,10 +257,7 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
   }
 
   function answer({ qos, messageId, payload }: IPublishPacket, topic: string, refusal: HttpError | undefined): void {
-    if (refusal !== undefined) {
-      note(refusal, topic)
-      refusals.spend()
-    }
+    if (refusal !== undefined) note(refusal, topic)
     if (refusal?.code === 'unauthenticated' || (refusal !== undefined && session.version === 4)) end(reasonOf(refusal), refusal.message)
     else if (qos > 0) {
       const reasonCode = refusal === undefined ? reasons.success : reasonOf(refusal)

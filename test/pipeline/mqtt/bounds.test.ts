@@ -21,7 +21,7 @@ test('refused messages beyond a burst make the client wait', async () => {
   const site = await openSite()
   const client = await site.connect(5)
   const startMs = performance.now()
-  for (let number = 1; number <= 25; number++) publish(client, { qos: 0, topic: 'elsewhere' })
+  for (let number = 1; number <= 23; number++) publish(client, { qos: 0, topic: 'elsewhere' })
   await ping(client)
   expect(performance.now() - startMs).toBeGreaterThan(1_000)
 })

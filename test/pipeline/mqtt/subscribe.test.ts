@@ -1,5 +1,6 @@
 // What subscribers hear, when, and how often; and which subscriptions are refused.
 
+import { setImmediate as turn } from 'node:timers/promises'
 import type { IPublishPacket, ISubackPacket, ISubscription, Packet } from 'mqtt-packet'
 import { expect, test } from 'vitest'
 import { AccessUnavailableError } from '../../../control-plane/client.ts'
@@ -7,7 +8,7 @@ import { openRetainedRecords } from '../../../pipeline/mqtt/retained/records.ts'
 import { channel, looseKey, thing } from '../ingest/site.ts'
 import type { FakeTopic } from '../live/fake-topic.ts'
 import type { Client, Version } from './client.ts'
-import { type MqttSite, openSite } from './site.ts'
+import { type MqttSite, openSite, publish } from './site.ts'
 
 const base = `channels/${channel}/messages`
 const other = crypto.randomUUID()
@@ -259,6 +260,23 @@ test('pings of a client that takes large messages slowly are answered, and it is
   await expect.poll(() => keepAlive.restarts).toBe(before + 1)
   client.socket.resume()
   for (let nth = 0; nth < 60; nth++) expect((await client.next())?.cmd).toMatch(/publish|pingresp/)
+})
+
+test('a client that takes neither messages nor answers is silent', async () => {
+  const site = await openSite()
+  const client = await site.connect(4, { keepalive: 10 })
+  await subscribe(client, [base], { qos: 0 })
+  const keepAlive = site.timers.at(-1)!
+  client.socket.pause()
+  for (let nth = 0; nth < 60; nth++) append(site, 'x'.repeat(200_000))
+  const payload = Buffer.from(`[{"n":"${'a'.repeat(900)}","v":1}]`)
+  // Until it is not read, as it has more answers to take than are kept for it.
+  for (let sent = 0; !client.socket.writableNeedDrain || client.socket.writableLength < 1_000_000; sent++) {
+    publish(client, { payload, messageId: (sent % 65_535) + 1, topic: `${base}/own` })
+    if (sent % 100 === 0) await turn()
+  }
+  keepAlive.fire()
+  expect(site.said).toEqual([expect.stringContaining('keep-alive')])
 })
 
 test('what is larger than the client takes is left out', async () => {
