@@ -47,6 +47,19 @@ const packOf = (value: number): string => `[{"n":"a","v":${value}}]`
 const send = (client: Client, value: number, messageId = 1, dup = false): void =>
   publish(client, { qos: 2, messageId, dup, payload: Buffer.from(packOf(value)) })
 
+/** A process takes the first message and goes no further than its append. @returns what it was about to append */
+async function crash(): Promise<readonly OutgoingMessage[]> {
+  const appending = Promise.withResolvers<readonly OutgoingMessage[]>()
+  const crashing = await open({
+    append(messages) {
+      appending.resolve(messages)
+      return new Promise<never>(() => undefined)
+    },
+  })
+  send(await connect(crashing), 1)
+  return appending.promise
+}
+
 async function release(client: Client, messageId = 1): Promise<void> {
   client.send({ cmd: 'pubrel', messageId })
   expect(await client.next()).toMatchObject({ cmd: 'pubcomp', messageId, ...(client.version === 5 ? { reasonCode: 0 } : {}) })
@@ -147,16 +160,7 @@ test('a refused message is not stored, and its id is free', async () => {
 })
 
 test('after a crash behind the append it is found in the log', async () => {
-  const never = new Promise<never>(() => undefined)
-  const crashing = await open({
-    async append(messages) {
-      await append(messages)
-      return never
-    },
-  })
-  const lost = await connect(crashing)
-  send(lost, 1)
-  await expect.poll(() => stored).toEqual([packOf(1)])
+  await append(await crash())
   const client = await connect(await open())
   // The same with another time is another message.
   send(client, 1, 1, true)
@@ -167,15 +171,7 @@ test('after a crash behind the append it is found in the log', async () => {
 })
 
 test('after a crash before the append it is stored when it is sent again, and not before an earlier process has given up', async () => {
-  const appending = Promise.withResolvers<void>()
-  const crashing = await open({
-    append() {
-      appending.resolve()
-      return new Promise<never>(() => undefined)
-    },
-  })
-  send(await connect(crashing), 1)
-  await appending.promise
+  await crash()
   const site = await open()
   const client = await connect(site)
   send(client, 1, 1, true)
@@ -186,15 +182,7 @@ test('after a crash before the append it is stored when it is sent again, and no
 })
 
 test('what an earlier process appends late is found', async () => {
-  const appending = Promise.withResolvers<readonly OutgoingMessage[]>()
-  const slow = await open({
-    append(messages) {
-      appending.resolve(messages)
-      return new Promise<never>(() => undefined)
-    },
-  })
-  send(await connect(slow), 1)
-  const messages = await appending.promise
+  const messages = await crash()
   const client = await connect(await open())
   send(client, 1, 1, true)
   await ping(client)
@@ -224,14 +212,7 @@ test('a message of which it is not known whether it is stored ends the connectio
 })
 
 test('an id that is used again is not that of the message that is looked up for an earlier connection', async () => {
-  const crashing = await open({
-    async append(messages) {
-      await append(messages)
-      return new Promise<never>(() => undefined)
-    },
-  })
-  send(await connect(crashing), 1)
-  await expect.poll(() => stored).toEqual([packOf(1)])
+  await append(await crash())
   const opening = Promise.withResolvers<void>()
   topic.opening = opening.promise
   const appending = Promise.withResolvers<void>()
@@ -302,15 +283,7 @@ test('what waits for the log is not stored once another connection has the sessi
 })
 
 test('what is sent again is looked up, and that waits for the end of the log at that time, not for one that grows', async () => {
-  const appending = Promise.withResolvers<void>()
-  const crashing = await open({
-    append() {
-      appending.resolve()
-      return new Promise<never>(() => undefined)
-    },
-  })
-  send(await connect(crashing), 1)
-  await appending.promise
+  await crash()
   const site = await open()
   const client = await connect(site)
   const waits = (waitMs: number) => site.timers.filter(timer => timer.waitMs === waitMs && !timer.isStopped)
@@ -337,15 +310,7 @@ test('what is sent again is looked up, and that waits for the end of the log at 
 })
 
 test('what is looked up waits for what is left of the time, whichever connections it took so far', async () => {
-  const appending = Promise.withResolvers<void>()
-  const crashing = await open({
-    append() {
-      appending.resolve()
-      return new Promise<never>(() => undefined)
-    },
-  })
-  send(await connect(crashing), 1)
-  await appending.promise
+  await crash()
   const site = await open()
   const clock = vi.spyOn(performance, 'now')
   onTestFinished(() => clock.mockRestore())
@@ -365,15 +330,7 @@ test('what is looked up waits for what is left of the time, whichever connection
 })
 
 test('a connection that ends does not wait for what is looked up', async () => {
-  const appending = Promise.withResolvers<void>()
-  const crashing = await open({
-    append() {
-      appending.resolve()
-      return new Promise<never>(() => undefined)
-    },
-  })
-  send(await connect(crashing), 1)
-  await appending.promise
+  await crash()
   const site = await open()
   const client = await connect(site)
   send(client, 1, 1, true)
