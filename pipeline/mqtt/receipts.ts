@@ -39,6 +39,8 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
   /** By channel, where the messages begin whose storing is under way. */
   const origins = new Map<string, KeptReceipts['origins'][string]>()
   const openings = new Map<string, Promise<void>>()
+  /** Resolves when the last message that came is being stored, or cannot be: each waits for those before it, whichever is prepared first. */
+  let turn: Promise<unknown> = Promise.resolve()
   let isClosed = false
   /** Keeps the log open while ends are asked. */
   let opener: Following | undefined
@@ -49,7 +51,7 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
     return [...receipts.values()].some(receipt => receipt.channel === channel && !receipt.isStored)
   }
 
-  /** Of a channel without a message under way: all that follow are behind it. Those that ask at once go on in their order. */
+  /** Of a channel without a message under way: all that follow are behind it. */
   async function origin(channel: string): Promise<void> {
     if (origins.has(channel) || live === undefined || persistence() === undefined) return
     const opening = openings.get(channel) ?? openOrigin(live, channel).finally(() => openings.delete(channel))
@@ -139,15 +141,17 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
       done.promise.catch(() => undefined)
       const receipt = { id, channel, createdUs, checksum, isStored: false, waitedMs: () => 0, stored: () => done.promise }
       receipts.set(id, receipt)
-      try {
-        await origin(channel)
-        await persistence()?.saveHeld()
-      } catch (error) {
+      const prepared = origin(channel).then(() => persistence()?.saveHeld())
+      prepared.catch(() => undefined)
+      const beginning = turn.then(async () => {
+        await prepared
+        return { outcome: store() }
+      })
+      turn = beginning.catch((error: unknown) => {
         settle(receipt, false)
         done.reject(error)
-        throw error
-      }
-      const isStored = await store()
+      })
+      const isStored = await (await beginning).outcome
       if (isStored === undefined) {
         const error = new SessionsUnavailableError('whether a message with QoS 2 is stored is not known now: connect again')
         done.reject(error)
