@@ -1,4 +1,5 @@
-// The clients that people try first, mosquitto_pub and mosquitto_sub: both versions, each QoS both ways, sessions, retained messages, refusals.
+// The clients that people try first, mosquitto_pub and mosquitto_sub, and Paho for Python, as Debian has them: both versions, each QoS both ways, sessions,
+// retained messages, refusals.
 
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -6,7 +7,7 @@ import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
 import { openEmbeddedSessions } from '../../../pipeline/mqtt/sessions/embedded.ts'
 import { describeUnlessMissing } from '../../servers/describe-with.ts'
-import { missingService } from '../../servers/install/apt.ts'
+import { missingPackages, missingService } from '../../servers/install/apt.ts'
 import { temporaryFolder } from '../../temporary-folder.ts'
 import { channel, key, thing } from '../ingest/site.ts'
 import { silent } from '../kafka/stored-messages.ts'
@@ -14,27 +15,32 @@ import { openFakeTopic } from '../live/fake-topic.ts'
 import { type MqttSite, openSite } from './site.ts'
 
 const missing = missingService('mosquitto', ['mosquitto-clients'], ['/usr/bin/mosquitto_pub', '/usr/bin/mosquitto_sub'])
+const missingPaho = missingPackages({
+  packages: ['python3-paho-mqtt'],
+  problem: 'Paho for Python is not on this machine; this installs it',
+  check: "/usr/bin/python3 -c 'import paho.mqtt.client'",
+})
 const base = `channels/${channel}/messages`
 const run = promisify(execFile)
 
-describeUnlessMissing('with the clients of Mosquitto', missing, () => {
-  /** Whose subscribers hear what is published, and whose sessions outlive connections. */
-  async function open(): Promise<MqttSite> {
-    const topic = openFakeTopic(2)
-    const sessions = openEmbeddedSessions({ path: `${temporaryFolder()}/sessions.sqlite`, logger: silent })
-    onTestFinished(() => sessions.close())
-    return openSite({
-      topic,
-      sessions,
-      append(messages, log) {
-        for (const { channel: to, subtopic, publisher, payload } of messages) {
-          topic.appendPayload(0, to, Buffer.from(payload).toString(), { subtopic, publisher })
-        }
-        return log.append(messages)
-      },
-    })
-  }
+/** Whose subscribers hear what is published, and whose sessions outlive connections. */
+async function open(): Promise<MqttSite> {
+  const topic = openFakeTopic(2)
+  const sessions = openEmbeddedSessions({ path: `${temporaryFolder()}/sessions.sqlite`, logger: silent })
+  onTestFinished(() => sessions.close())
+  return openSite({
+    topic,
+    sessions,
+    append(messages, log) {
+      for (const { channel: to, subtopic, publisher, payload } of messages) {
+        topic.appendPayload(0, to, Buffer.from(payload).toString(), { subtopic, publisher })
+      }
+      return log.append(messages)
+    },
+  })
+}
 
+describeUnlessMissing('with the clients of Mosquitto', missing, () => {
   const login = ({ port }: MqttSite, version: string): string[] => [
     '-h',
     '127.0.0.1',
@@ -119,5 +125,60 @@ describeUnlessMissing('with the clients of Mosquitto', missing, () => {
     const site = await open()
     expect(await publish(site, 'mqttv5', '-q', '1', '-t', 'elsewhere', ...pack(1))).toMatch(/topic name invalid/i)
     expect(site.log.messages).toEqual([])
+  })
+})
+
+/** Publishes a message of each QoS and prints what it hears, with each; then the same on the session that it has left, without subscribing. */
+const pahoClient = `
+import sys, threading
+from paho.mqtt import client as mqtt
+from paho.mqtt.properties import Properties
+from paho.mqtt.packettypes import PacketTypes
+
+port, version, user, key, base = sys.argv[1:]
+v5 = version == "5"
+
+def turn(first):
+    own = {} if v5 else {"clean_session": False}
+    client = mqtt.Client("paho", protocol=mqtt.MQTTv5 if v5 else mqtt.MQTTv311, **own)
+    client.username_pw_set(user, key)
+    ready, done, heard = threading.Event(), threading.Event(), []
+    def connected(client, data, flags, code, properties=None):
+        assert code == 0 and bool(flags["session present"]) == (not first), (code, flags)
+        if first: client.subscribe([(base + "/%d" % qos, qos) for qos in (0, 1, 2)])
+        else: ready.set()
+    def message(client, data, message):
+        heard.append("%d %s" % (message.qos, message.payload.decode()))
+        if len(heard) == 9: done.set()
+    client.on_connect, client.on_message = connected, message
+    client.on_subscribe = lambda *args: ready.set()
+    expiry = {}
+    if v5:
+        expiry = {"clean_start": False, "properties": Properties(PacketTypes.CONNECT)}
+        expiry["properties"].SessionExpiryInterval = 600
+    client.connect("127.0.0.1", int(port), **expiry)
+    client.loop_start()
+    assert ready.wait(60)
+    for to in (0, 1, 2):
+        for qos in (0, 1, 2):
+            client.publish(base + "/%d" % to, '[{"n":"a","v":%d}]' % qos, qos).wait_for_publish()
+    assert done.wait(60), heard
+    client.disconnect()
+    client.loop_stop()
+    print("\\n".join(sorted(heard)))
+
+turn(True)
+turn(False)
+`
+
+describeUnlessMissing('with Paho', missingPaho, () => {
+  test.each([4, 5])('version %i: messages of each QoS are stored, and heard with each, also on a session that was left', async version => {
+    const site = await open()
+    const { stdout } = await run('/usr/bin/python3', ['-c', pahoClient, `${site.port}`, `${version}`, thing, key, base], {
+      timeout: 150_000,
+    })
+    const heard = [0, 1, 2].flatMap(to => [0, 1, 2].map(qos => `${to} [{"n":"a","v":${qos}}]`))
+    expect(stdout.trim().split('\n')).toEqual([...heard, ...heard])
+    expect(site.log.messages).toHaveLength(18)
   })
 })
