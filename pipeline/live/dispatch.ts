@@ -9,8 +9,6 @@ export interface Member {
   hasSpace(): boolean
   /** Takes a message. Called while it has space. @param done to be called when it is acknowledged, or at once if it will not be */
   take(message: LiveMessage, isRepeat: boolean, done: () => void): void
-  /** The log cannot be followed: no more messages follow. */
-  end(): void
 }
 
 /** Where a group is in the log: the offset of the next message, by partition. */
@@ -35,6 +33,8 @@ export interface DispatchParts {
   readonly onProgress: () => void
   /** The log deleted messages before a member could take them. */
   readonly onLost: () => void
+  /** The log cannot be followed: no more messages follow, and what members have is not known any more. */
+  readonly onEnd: () => void
 }
 
 export type Dispatch = Awaited<ReturnType<typeof openDispatch>>
@@ -50,7 +50,7 @@ const unacknowledgedMax = 1_000
 
 /** @param after undefined: with messages written from now on @throws LiveUnavailableError */
 export async function openDispatch(
-  { live, channel, members, isWanted, onProgress, onLost }: DispatchParts,
+  { live, channel, members, isWanted, onProgress, onLost, onEnd }: DispatchParts,
   after: GroupPosition | undefined,
 ) {
   /** What is not acknowledged. */
@@ -58,29 +58,41 @@ export async function openDispatch(
   const taken: number[] = []
   let waiting: PromiseWithResolvers<void> | undefined
   const ends = after?.unacknowledged === undefined ? [] : await endsOf(live, channel)
-  let following = await follow(after)
-  if (after?.unacknowledged !== undefined && !following.lost) {
+  let following = await follow(after?.log, after?.acknowledged)
+  if (after?.unacknowledged !== undefined && following.log === after.log) {
     // What the log lost at its end meanwhile has offsets that are given again.
     for (const [partition, end] of ends.entries()) taken.push(Math.min(after.taken[partition] ?? 0, end))
     for (const [partition, offset] of after.unacknowledged) given.set(`${partition} ${offset}`, { partition, offset, member: undefined })
+    forgetDeleted()
   }
-  /** Where it is followed again, until it is. */
-  let from: readonly number[] | undefined
+  let isGoingBack = false
   let round = 0
 
-  function follow(at: Pick<GroupPosition, 'log' | 'acknowledged'> | undefined): Promise<Following> {
-    return live.follow(channel, at && { log: at.log, offsets: at.acknowledged, partition: 0, rows: 0 })
+  /** @param offsets undefined: from now on */
+  function follow(log = '', offsets?: readonly number[]): Promise<Following> {
+    return live.follow(channel, offsets && { log, offsets, partition: 0, rows: 0 })
   }
 
-  const offsets = (): readonly number[] => from ?? following.streamOffset().offsets
+  /** What was left and is before the offsets that are followed is not in the log. */
+  function forgetDeleted(): void {
+    const { offsets } = following.streamOffset()
+    for (const [name, { partition, offset, member }] of given) if (member === undefined && offset < offsets[partition]!) given.delete(name)
+  }
 
   function wake(): void {
     waiting?.resolve()
     waiting = undefined
   }
 
+  function stop(): void {
+    round++
+    following.stop()
+    wake()
+  }
+
   function end(): void {
-    for (const member of members) member.end()
+    stop()
+    onEnd()
   }
 
   function next(): Member | undefined {
@@ -118,20 +130,17 @@ export async function openDispatch(
       waiting ??= Promise.withResolvers<void>()
       return waiting.promise
     },
-    lost() {
+    lost(shortened) {
       onLost()
-      for (const [partition, offset] of offsets().entries()) {
-        // What the log lost at its end has offsets that are given again.
-        taken[partition] = Math.min(taken[partition] ?? 0, offset)
-        for (const [name, one] of given)
-          if (one.member === undefined && one.partition === partition && one.offset < offset) given.delete(name)
-      }
+      if (shortened !== undefined) taken[shortened.partition] = Math.min(taken[shortened.partition] ?? 0, shortened.end)
+      if (isGoingBack) goBack().catch(end)
+      else forgetDeleted()
     },
     end,
   }
 
   function position(): GroupPosition {
-    const acknowledged = [...offsets()]
+    const acknowledged = [...following.streamOffset().offsets]
     const latest = acknowledged.map((offset, partition) => Math.max(offset, taken[partition] ?? 0))
     for (const { partition, offset } of given.values()) acknowledged[partition] = Math.min(acknowledged[partition]!, offset)
     const unacknowledged = [...given.values()].map(({ partition, offset }) => [partition, offset] as const)
@@ -140,18 +149,19 @@ export async function openDispatch(
 
   async function goBack(): Promise<void> {
     // What members still have is not read again.
-    const back = [...offsets()]
+    const back = [...following.streamOffset().offsets]
     for (const { partition, offset, member } of given.values())
       if (member === undefined) back[partition] = Math.min(back[partition]!, offset)
-    const at = { log: following.log, acknowledged: back }
-    from = back
-    following.stop()
+    isGoingBack = true
     const own = ++round
-    const found = await follow(at)
+    const found = await follow(following.log, back)
     if (own !== round) return found.stop()
+    // Until now, so that no loss of the log is missed.
+    following.stop()
     following = found
-    from = undefined
-    if (found.lost) follower.lost()
+    isGoingBack = false
+    forgetDeleted()
+    if (found.lost) onLost()
     following.start(follower)
   }
 
@@ -169,10 +179,6 @@ export async function openDispatch(
       for (const one of own) one.member = undefined
       if (own.length > 0) goBack().catch(end)
     },
-    stop(): void {
-      round++
-      following.stop()
-      wake()
-    },
+    stop,
   }
 }

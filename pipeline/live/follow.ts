@@ -67,7 +67,7 @@ export function shorten(follow: Follow, partition: number, end: number): void {
     offsets[partition] = end
     if (begun?.partition === partition) follow.begun = undefined
   }
-  follow.follower.lost()
+  follow.follower.lost({ partition, end })
 }
 
 /** Parts taken in one step of a time slice. */

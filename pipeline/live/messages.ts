@@ -70,8 +70,12 @@ export interface Follower {
   take(message: LiveMessage, first: number, end: number, offsets: readonly number[]): number
   /** undefined while it has room; otherwise resolves when it has room again, or was stopped. */
   space(): Promise<void> | undefined
-  /** The log deleted messages that were not sent: what comes next is after them. */
-  lost(): void
+  /**
+   * The log deleted messages that were not sent: what comes next is after them.
+   *
+   * @param shortened lost its last messages: what comes from its end on has offsets that were sent before
+   */
+  lost(shortened?: { readonly partition: number; readonly end: number }): void
   /** No more messages follow, because the log cannot be followed. */
   end(): void
 }

@@ -201,18 +201,13 @@ export function openDelivering({ session, link, parts, end, persistence, onSpace
         waiting ??= Promise.withResolvers<void>()
         return waiting.promise
       },
-      lost() {
+      lost(shortened) {
         countLost(channel)
-        // What the log lost at its end has offsets that are given again.
-        for (const [partition, offset] of heard.following.streamOffset().offsets.entries()) {
-          heard.taken[partition] = Math.min(heard.taken[partition] ?? 0, offset)
-        }
+        if (shortened !== undefined) heard.taken[shortened.partition] = Math.min(heard.taken[shortened.partition] ?? 0, shortened.end)
       },
-      end: endUnfollowed,
+      end: () => end(reasons.serverBusy, 'the log cannot be followed now: connect again'),
     }
   }
-
-  const endUnfollowed = (): void => end(reasons.serverBusy, 'the log cannot be followed now: connect again')
 
   /** Whatever a message has must not end what others hear. */
   function fail(error: unknown, { raw: { channel }, partition, offset }: LiveMessage): void {
@@ -239,7 +234,6 @@ export function openDelivering({ session, link, parts, end, persistence, onSpace
         if (messageId === 0) done()
         else acknowledging.set(messageId, done)
       },
-      end: endUnfollowed,
     }),
     /** Sends what is retained and matches, before anything live. */
     beginRetained(heard: Heard, filter: string): void {

@@ -1,7 +1,8 @@
 // Shared subscriptions (MQTT 5 §4.8.2): those with the same share name and filter are a group, of which each message goes to one.
 //
 // The position of a group is kept like that of a session (sessions/store.ts), and not past what is unacknowledged. Of the instances that have members of it
-// one holds it. The members of the others wait, and one of these takes it when the holder has no more members, or has not saved it for a while.
+// one holds it. The members of the others wait, and one of these takes it when the holder has no more members, or has not saved it for a while. While the log
+// or the sessions are away all wait.
 
 import type { Logger } from '../../../config/logger.ts'
 import { type Dispatch, type DispatchParts, type Member, openDispatch } from '../../live/dispatch.ts'
@@ -17,7 +18,7 @@ interface GroupsParts {
   readonly sessions: SessionStore
   readonly startTimer: StartTimer
   readonly connectionMetrics: Pick<MqttMetrics, 'lost'>
-  readonly logger: Pick<Logger, 'info' | 'debug' | 'error'>
+  readonly logger: Pick<Logger, 'info' | 'debug' | 'warn' | 'error'>
 }
 
 export type Groups = ReturnType<typeof openGroups>
@@ -87,11 +88,12 @@ function openGroup(parts: GroupsParts, name: string, { channel, levels }: TopicF
   /** undefined while another instance has the group. */
   let dispatch: Dispatch | undefined
   let held: HeldSession | undefined
-  let hasProgress = false
-  let idleTicks = 0
+  /** How many ticks until it is saved. */
+  let ticksToSave = 0
+  let hasFailed = false
   let isClosed = false
 
-  const dispatchParts: DispatchParts = {
+  const dispatchParts: Omit<DispatchParts, 'onEnd'> = {
     live,
     channel,
     members,
@@ -99,7 +101,7 @@ function openGroup(parts: GroupsParts, name: string, { channel, levels }: TopicF
       const outgoing = outgoingOf(message)
       return message.raw.fault === undefined && outgoing.isSendable && matches(levels, outgoing.parts)
     },
-    onProgress: () => void (hasProgress = true),
+    onProgress: () => void (ticksToSave = 0),
     onLost() {
       logger.info({ group: name }, 'MQTT: messages were deleted from the log before they could be delivered')
       connectionMetrics.lost()
@@ -109,18 +111,19 @@ function openGroup(parts: GroupsParts, name: string, { channel, levels }: TopicF
   /** Takes the group unless another instance has it. @param isWaiting it had members before */
   async function take(isWaiting: boolean): Promise<void> {
     if ((await sessions.isHeldElsewhere?.(key)) === true) return
-    const lost = new AbortController()
-    held = await sessions.take(key, () => lost.abort())
+    const over = new AbortController()
+    const onEnd = (): void => over.abort()
+    held = await sessions.take(key, onEnd)
     const { kept } = held
     const keptSeconds = (kept?.keptSeconds ?? 0) - connectedSeconds
     group.expirySeconds = Math.max(group.expirySeconds, keptSeconds)
     // A position that no session keeps is only for those who wait, perhaps at another instance.
     const isKept = isWaiting || keptSeconds > 0 || isShared
-    const own = await openDispatch(dispatchParts, isKept ? kept?.positions[channel] : undefined)
-    if (lost.signal.aborted) return own.stop()
-    lost.signal.addEventListener('abort', () => {
+    const own = await openDispatch({ ...dispatchParts, onEnd }, isKept ? kept?.positions[channel] : undefined)
+    if (over.signal.aborted) return own.stop()
+    over.signal.addEventListener('abort', () => {
       own.stop()
-      if (dispatch === own) dispatch = undefined
+      dispatch = undefined
     })
     dispatch = own
     own.start()
@@ -129,13 +132,18 @@ function openGroup(parts: GroupsParts, name: string, { channel, levels }: TopicF
 
   async function tick(): Promise<void> {
     if (dispatch === undefined) return take(true)
-    idleTicks++
-    if (hasProgress || idleTicks >= (isShared ? renewalTicks : connectedSeconds / 2)) await group.save(false)
+    if (ticksToSave > 0) ticksToSave--
+    if (ticksToSave === 0) await group.save(false)
   }
 
   function note(error: unknown): void {
     const isAway = error instanceof SessionsUnavailableError || error instanceof LiveUnavailableError
-    logger[isAway ? 'debug' : 'error']({ err: error, group: name }, 'cannot take or save a shared subscription of MQTT')
+    // Once, as each second tries again.
+    logger[!isAway ? 'error' : hasFailed ? 'debug' : 'warn'](
+      { err: error, group: name },
+      'cannot take or save a shared subscription of MQTT',
+    )
+    hasFailed = true
   }
 
   const group = {
@@ -153,13 +161,13 @@ function openGroup(parts: GroupsParts, name: string, { channel, levels }: TopicF
       if (dispatch === undefined) return
       const positions = { [channel]: { ...dispatch.position(), isEnd } }
       const none = { subscriptions: [], inFlight: [], receipts: { messages: [], origins: {} } }
-      hasProgress = false
-      idleTicks = 0
+      ticksToSave = isShared ? renewalTicks : connectedSeconds / 2
       try {
         const keptSeconds = isEnd && group.expirySeconds === 0 ? unkeptSeconds : group.expirySeconds + connectedSeconds
         await held!.save({ ...none, positions, keptSeconds })
+        hasFailed = false
       } catch (error) {
-        hasProgress = true
+        ticksToSave = 0
         throw error
       }
     },

@@ -10,7 +10,7 @@ import type { RawMessage } from '../../../pipeline/source.ts'
 import { temporaryFolder } from '../../temporary-folder.ts'
 import { channel, looseKey, thing } from '../ingest/site.ts'
 import { silent } from '../kafka/stored-messages.ts'
-import { type FakeTopic, openFakeTopic } from '../live/fake-topic.ts'
+import { type FakeTopic, away as logAway, openFakeTopic } from '../live/fake-topic.ts'
 import type { Client, Version } from './client.ts'
 import { type MqttSite, openSite, ping } from './site.ts'
 
@@ -358,11 +358,12 @@ test('what could not be saved is saved with the next second', async () => {
   await ping(one)
   away.isAway = true
   const timer = first.timers.find(({ waitMs, isStopped }) => waitMs === 1_000 && !isStopped)!
-  timer.fire()
-  await vi.waitFor(() => expect(timer.restarts).toBe(1))
-  away.isAway = false
-  timer.fire()
-  await vi.waitFor(() => expect(timer.restarts).toBe(2))
+  for (const ticks of [1, 2, 3]) {
+    away.isAway = ticks < 3
+    timer.fire()
+    await vi.waitFor(() => expect(timer.restarts).toBe(ticks))
+  }
+  expect(first.said.filter(sentence => sentence.startsWith('cannot take or save'))).toHaveLength(1)
   append('b')
   expect(await heard(await join(await open(), 'two'), 1)).toEqual(['b'])
 })
@@ -391,17 +392,33 @@ test('nothing is left of a group whose client is gone before it has begun', asyn
   expect(site.timers.filter(({ waitMs }) => waitMs === 1_000).every(({ isStopped }) => isStopped)).toBe(true)
 })
 
-test('who holds a group saves it each five seconds where others watch it', async () => {
+test.each<[seconds: number, where: string, own: Partial<SessionStore>]>([
+  [5, 'where others watch it', { isHeldElsewhere: async () => false }],
+  [1_800, 'in one process', {}],
+])('who holds a quiet group saves it each %i seconds %s', async (seconds, _where, own) => {
   const { away, store } = openAway('save')
   away.isAway = false
-  const site = await open({ sessions: { ...store, isHeldElsewhere: async () => false } })
-  const one = await join(site, 'one')
-  expect(away.asked).toBe(1)
-  for (let ticks = 1; ticks < 10; ticks++) {
-    tick(site)
-    await ping(one)
-  }
-  await vi.waitFor(() => expect(away.asked).toBe(2))
+  const site = await open({ sessions: { ...store, ...own } })
+  await join(site, 'one')
+  const timer = site.timers.find(({ waitMs }) => waitMs === 1_000)!
+  for (let ticks = 1; ticks < 2 * seconds; ticks++) timer.fire()
+  await vi.waitFor(() => expect(timer.restarts).toBe(2 * seconds - 1))
+  expect(away.asked).toBe(2)
+  timer.fire()
+  await vi.waitFor(() => expect(away.asked).toBe(3))
+})
+
+test.each([
+  [59, ['a', 'b']],
+  [61, ['b']],
+])('where instances share groups, one without sessions goes on where it was within a minute: after %i s', async (seconds, wanted) => {
+  const site = await open({ sessions: { ...sessions, isHeldElsewhere: async () => false } })
+  await leave(await join(site, 'one'))
+  append('a')
+  nowMs += seconds * 1_000
+  const again = await join(site, 'one')
+  append('b')
+  expect(await heard(again, wanted.length)).toEqual(wanted)
 })
 
 test('the connection of a member ends with its right to read the channel', async () => {
@@ -412,12 +429,32 @@ test('the connection of a member ends with its right to read the channel', async
   expect(await one.rest()).toMatchObject([{ cmd: 'disconnect', reasonCode: 0x87 }])
 })
 
-test('members are disconnected when the log cannot be followed', async () => {
+test.each<[when: string, failure: Error, end: (client: Client) => unknown, wanted: readonly string[]]>([
+  ['cannot be followed', new Error('corrupt'), () => append('c'), ['a again', 'c', 'last']],
+  ['is away when a member leaves', logAway, leave, ['a again', 'last']],
+])('while the log %s all wait, also who comes then, and nothing is lost', async (_when, failure, end, wanted) => {
   const site = await open()
-  const one = await join(site, 'one')
-  topic.failure = new Error('corrupt')
+  const [one, two] = [await join(site, 'one'), await join(site, 'two')]
   append('a')
-  expect(await one.rest()).toMatchObject([{ cmd: 'disconnect', reasonCode: 0x89 }])
+  append('b')
+  await next(one)
+  await heard(two, 1)
+  await ping(two)
+  tick(site)
+  await ping(two)
+  topic.failure = failure
+  await end(one)
+  await expect.poll(() => topic.openReaders).toBe(0)
+  const three = await join(site, 'three')
+  topic.failure = undefined
+  tick(site)
+  append('last')
+  const all = new Set<string>()
+  const hear = async (client: Client): Promise<void> => {
+    for (let packet = await client.next(); packet !== undefined; packet = await client.next()) all.add(textOf(packet as IPublishPacket))
+  }
+  for (const client of [one, two, three]) void hear(client)
+  await expect.poll(() => all).toEqual(new Set(wanted))
 })
 
 test('messages that the log deleted before a member took them are counted', async () => {

@@ -359,6 +359,23 @@ test('messages that the log deleted while nobody was connected are counted', asy
   expect(site.said.join()).toMatch(/deleted from the log before they could be delivered/)
 })
 
+test('what was acknowledged is not sent again when the log deletes messages before it', async () => {
+  const site = await open()
+  const client = await connect(site)
+  await subscribe(client)
+  for (const payload of ['a', 'b', 'c', 'd']) append(payload)
+  const packets = [await next(client), await next(client), await next(client), await next(client)]
+  for (const packet of packets.slice(1)) acknowledge(client, packet)
+  await leave(client)
+  const later = await connect(site, 5, { properties: { sessionExpiryInterval: 600, receiveMaximum: 1 } })
+  const first = await next(later)
+  topic.deleteBelow(0, 3)
+  acknowledge(later, first)
+  append('last')
+  expect(await heard(later, 'last')).toEqual(['last'])
+  expect(site.said).toContain('MQTT: messages were deleted from the log before they could be delivered')
+})
+
 test('no will of a connection that was refused is published, and one of a session is when its connection is lost', async () => {
   const site = await open()
   const will = { topic: base, payload: Buffer.from('[{"n":"gone","v":1}]'), qos: 1 as const, retain: false }
