@@ -47,7 +47,9 @@ export function openEmbeddedSessions({ path, logger, clock = Date.now }: Embedde
   const write = database.prepare('INSERT OR REPLACE INTO sessions (thing, client, until_ms, session) VALUES (?, ?, ?, ?)')
   const erase = database.prepare('DELETE FROM sessions WHERE thing = ? AND client = ?')
   const counted = database.prepare('SELECT count(*) AS sessions FROM sessions WHERE thing = ? AND until_ms > ?')
-  const others = database.prepare('SELECT coalesce(sum(octet_length(session)), 0) AS bytes FROM sessions WHERE thing = ? AND client <> ?')
+  const others = database.prepare(
+    'SELECT coalesce(sum(octet_length(session)), 0) AS bytes FROM sessions WHERE thing = ? AND client <> ? AND until_ms > ?',
+  )
   const expired = database.prepare('DELETE FROM sessions WHERE until_ms <= ?')
   /** By key, the `onTaken` of who holds it. */
   const holders = new Map<string, () => void>()
@@ -66,13 +68,13 @@ export function openEmbeddedSessions({ path, logger, clock = Date.now }: Embedde
 
   async function change(key: SessionKey, kept: KeptSession | undefined): Promise<void> {
     const session = kept && JSON.stringify(kept)
-    if (session !== undefined && isTooLarge(key, session)) throw tooLarge()
+    if (session !== undefined && bytesOf(key.thing, key.clientId) + Buffer.byteLength(session) > thingBytesMax) throw tooLarge()
     await file.change(keyOf(key), { key, session, untilMs: clock() + (kept?.keptSeconds ?? 0) * 1000 })
   }
 
-  function isTooLarge({ thing, clientId }: SessionKey, session: string): boolean {
-    const { bytes } = file.read(() => others.get(thing, clientId))!
-    return Number(bytes) + Buffer.byteLength(session) > thingBytesMax
+  /** Of the thing, without this client. */
+  function bytesOf(thing: string, clientId = ''): number {
+    return Number(file.read(() => others.get(thing, clientId, clock()))!['bytes'])
   }
 
   function tell(key: SessionKey): void {
@@ -121,6 +123,7 @@ export function openEmbeddedSessions({ path, logger, clock = Date.now }: Embedde
       if (keptOf(key) !== undefined) await change(key, undefined)
     },
     count: thing => Number(counted.get(thing, clock())!['sessions']),
+    bytes: thing => bytesOf(thing),
     close() {
       clearInterval(sweep)
       return file.close()

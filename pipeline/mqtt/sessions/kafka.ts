@@ -191,6 +191,7 @@ export function openKafkaSessions(parts: KafkaSessionsParts): SessionStore {
       return performance.now() - readMs < silentMs && Object.values(session!.positions).some(({ isEnd }) => !isEnd)
     },
     count: thing => records.count(thing),
+    bytes: thing => records.thingBytes(thing),
     async close() {
       clearInterval(sweeping)
       if (!topic.isAway) await Promise.all(saving)

@@ -145,6 +145,8 @@ export interface SessionStore {
   isHeldElsewhere?(key: SessionKey): Promise<boolean>
   /** How many sessions a thing has, without those that expired. */
   count(thing: string): number
+  /** What they have, and on Kafka those that expired a while ago: at most `thingBytesMax`. */
+  bytes(thing: string): number
   /** Waits for what is being saved; later calls reject. A second call does nothing. */
   close(): Promise<void>
 }

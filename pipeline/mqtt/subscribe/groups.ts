@@ -8,9 +8,10 @@ import type { Logger } from '../../../config/logger.ts'
 import { type Dispatch, type DispatchParts, type Member, openDispatch } from '../../live/dispatch.ts'
 import { type LiveMessages, LiveUnavailableError } from '../../live/messages.ts'
 import type { MqttMetrics } from '../metrics.ts'
-import { connectedSeconds, type HeldSession, type SessionStore, SessionsUnavailableError } from '../sessions/store.ts'
+import { reasons } from '../reasons.ts'
+import { connectedSeconds, type HeldSession, type SessionStore, SessionsUnavailableError, thingBytesMax } from '../sessions/store.ts'
 import type { StartTimer } from '../timer.ts'
-import { matches, type TopicFilter } from './filter.ts'
+import { FilterError, matches, type TopicFilter } from './filter.ts'
 import { outgoingOf } from './outgoing.ts'
 
 interface GroupsParts {
@@ -40,7 +41,7 @@ export function openGroups(parts: GroupsParts) {
      *
      * @param name with the share name and the filter
      * @param expirySeconds how long the position is kept at least without members
-     * @throws LiveUnavailableError, SessionsUnavailableError
+     * @throws FilterError, LiveUnavailableError, SessionsUnavailableError
      */
     async enter(name: string, filter: TopicFilter, expirySeconds: number) {
       const group = groups.get(name) ?? openGroup(parts, name, filter)
@@ -113,7 +114,7 @@ function openGroup(parts: GroupsParts, name: string, { channel, levels }: TopicF
     if ((await sessions.isHeldElsewhere?.(key)) === true) return
     const over = new AbortController()
     const onEnd = (): void => over.abort()
-    held = await sessions.take(key, onEnd)
+    held = await sessions.take(key, onEnd, isWaiting ? undefined : checkSpace)
     const { kept } = held
     const keptSeconds = (kept?.keptSeconds ?? 0) - connectedSeconds
     group.expirySeconds = Math.max(group.expirySeconds, keptSeconds)
@@ -134,6 +135,13 @@ function openGroup(parts: GroupsParts, name: string, { channel, levels }: TopicF
     if (dispatch === undefined) return take(true)
     if (ticksToSave > 0) ticksToSave--
     if (ticksToSave === 0) await group.save(false)
+  }
+
+  /** What has begun may grow to as much again. */
+  function checkSpace(): void {
+    if (sessions.bytes(key.thing) < thingBytesMax / 2) return
+    const sentence = 'the channel has too many shared subscriptions: use fewer share names and filters, or try again when some have expired'
+    throw new FilterError(reasons.quotaExceeded, sentence)
   }
 
   function note(error: unknown): void {

@@ -421,6 +421,27 @@ test.each([
   expect(await heard(again, wanted.length)).toEqual(wanted)
 })
 
+test.each([
+  [4, 0x80],
+  [5, 0x97],
+] as const)('version %i: a channel has so many groups, which go on, and others when some have expired', async (version, refused) => {
+  const site = await open()
+  await leave(await join(site, 'one', kept))
+  const many = await sessions.take({ thing: `$share/${channel}`, clientId: 'many' }, () => undefined)
+  await many.save({
+    subscriptions: [{ filter: 'a'.repeat(131_072), qos: 1, isNoLocal: false, isRetainAsPublished: false }],
+    positions: {},
+    inFlight: [],
+    receipts: { messages: [], origins: {} },
+    keptSeconds: 60,
+  })
+  await join(site, 'two')
+  const client = await site.connect(version, { clientId: 'three' })
+  expect(await subscribe(client, `$share/another/${base}`)).toBe(refused)
+  nowMs += 60_000
+  expect(await subscribe(client, `$share/another/${base}`)).toBe(1)
+})
+
 test('the connection of a member ends with its right to read the channel', async () => {
   const site = await open()
   const one = await join(site, 'one')
