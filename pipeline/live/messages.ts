@@ -43,7 +43,7 @@ export interface LiveMessage {
   /** As it is in the log. */
   readonly raw: Readonly<RawMessage>
   /** It was published over MQTT with the retain flag. */
-  readonly isRetained?: boolean
+  readonly isRetained: boolean
   /** Its rows, all of them records or all documents: decoded when they are first asked for. None if it is empty, undecodable, or not subscribed to. */
   readonly batch: RecordBatch
   /** For `oncePerMessage`. A map beside thousands of messages a second would hold up the process when memory is collected. */

@@ -6,6 +6,8 @@
 // Who takes a session last holds it: what an earlier holder saves afterwards is ignored, and it is notified. A position is saved after what is before it was
 // acknowledged, never ahead, so a crash repeats messages and loses none.
 
+import type { GroupPosition } from '../../live/dispatch.ts'
+
 /** Whose session it is: client ids are those of a thing, which another thing cannot take. */
 export interface SessionKey {
   readonly thing: string
@@ -25,18 +27,10 @@ export interface KeptSubscription {
   readonly identifier?: number | undefined
 }
 
-/** Where a session is in a channel: the offset of the next message, by partition. */
-export interface KeptPosition {
-  /** Identifies the log, as a stream's offset does. */
-  readonly log: string
-  /** All before it was acknowledged, or sent with QoS 0. */
-  readonly acknowledged: readonly number[]
-  /** All before it was sent, of which only what is in flight is sent again. */
-  readonly taken: readonly number[]
+/** Where a session is in a channel, or a shared subscription: what is in flight is in `inFlight` of the one, and in `unacknowledged` of the other. */
+export interface KeptPosition extends GroupPosition {
   /** Nothing beyond was sent. Only once the connection has ended, and had got to the end of what one before a crash may have sent. */
   readonly isEnd: boolean
-  /** Of a shared subscription, partition and offset of each message that may come again; absent: all that are not before `acknowledged`. */
-  readonly unacknowledged?: readonly (readonly [partition: number, offset: number])[]
 }
 
 /** Where a message is in the log. */

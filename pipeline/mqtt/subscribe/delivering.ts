@@ -137,7 +137,7 @@ export function openDelivering({ session, link, parts, end, persistence, onSpace
   }
 
   function flagsOf({ isRetained }: LiveMessage, { isRetainAsPublished }: Delivery, isRepeat: boolean): number {
-    return (isRepeat ? dupFlag : 0) | (isRetained === true && isRetainAsPublished ? retainFlag : 0)
+    return (isRepeat ? dupFlag : 0) | (isRetained && isRetainAsPublished ? retainFlag : 0)
   }
 
   /**

@@ -13,7 +13,7 @@ const messagesOf = (answer: string): string[] =>
     : answer.slice(answer.indexOf('[') + 1, -2).split(/(?<=\}),(?=\{"Channel")/)
 
 function rowsOf(batch: RecordBatch): LiveRow[] {
-  const rows = rowsOfMessage({ batch, raw: emptyMessage(), partition: 0, offset: 0, made: [] })
+  const rows = rowsOfMessage({ batch, raw: emptyMessage(), partition: 0, offset: 0, isRetained: false, made: [] })
   return Array.from({ length: batch.rowCount }, (_, at) => rows.at(at)!)
 }
 
@@ -38,8 +38,8 @@ test('the rows of a message are made once for all followers, also while others n
   const batch = new RecordBatch()
   records.appendTo(batch)
   const [message, other] = [
-    { batch, raw: emptyMessage(), partition: 0, offset: 0, made: [] },
-    { batch, raw: emptyMessage(), partition: 0, offset: 1, made: [] },
+    { batch, raw: emptyMessage(), partition: 0, offset: 0, isRetained: false, made: [] },
+    { batch, raw: emptyMessage(), partition: 0, offset: 1, isRetained: false, made: [] },
   ]
   const row = kept(message).at(0)
   expect(kept(other).at(0)).not.toBe(row)

@@ -77,7 +77,7 @@ function messageOf(rows: number): LiveMessage {
     batch.appendRecord(index, `n${index}-`, undefined, 0, ValueKind.string, Number.NaN, 'x'.repeat(recordBytes), Number.NaN, Number.NaN)
   }
   batch.endMessage()
-  return { batch, raw: emptyMessage(), partition: 0, offset: 5, made: [] }
+  return { batch, raw: emptyMessage(), partition: 0, offset: 5, isRetained: false, made: [] }
 }
 
 const indexesIn = (text: string): number[] => [...text.matchAll(/"Name":"n(\d+)-"/g)].map(match => Number(match[1]))
@@ -162,7 +162,7 @@ test('a payload is parsed once for all filters of all streams', () => {
   batch.beginMessage({ at: logPartition(0, 0), offset: 5, channel, subtopic: 'a.weather', publisher: 't', protocol: 'http' })
   batch.appendDocument(0, 'weather', 0, 0, { d: { tmp: 21.5, hum: 3 } })
   batch.endMessage()
-  const message = { batch, raw: emptyMessage(), partition: 0, offset: 5, made: [] }
+  const message = { batch, raw: emptyMessage(), partition: 0, offset: 5, isRetained: false, made: [] }
   let parsed = 0
   const made = rowsOfMessage(message).at(0)!
   const counted: LiveRow = { ...made, row: { ...(made.row as DocumentRow) } }
