@@ -254,7 +254,7 @@ function transferCodingFault({ headers }: IncomingMessage): HttpError | undefine
 function encodedBodyFault({ raw: { headers }, routeOptions }: FastifyRequest): HttpError | undefined {
   const coding = codingOf(headers)
   const isTaken = routeOptions.config.takesCompressed === true
-  if (coding === undefined || (coding !== null && isTaken)) return undefined
+  if (coding === undefined || (coding !== 'unsupported' && isTaken)) return undefined
   // Some clients send the header even without a body.
   if (headers['transfer-encoding'] === undefined && (headers['content-length'] ?? '0') === '0') return undefined
   const detail = isTaken

@@ -119,7 +119,7 @@ export function ingestRoutes(parts: IngestParts): FastifyPluginAsync {
 function takeBodies(app: FastifyInstance, types: string[], bytesMax: number, tooLarge: string): void {
   app.addContentTypeParser<Buffer>(types, { parseAs: 'buffer', bodyLimit: bytesMax }, (request, bytes, done) => {
     const coding = codingOf(request.headers)
-    if (coding !== undefined && coding !== null) return decompress(bytes, coding, bytesMax, tooLarge)
+    if (coding !== undefined && coding !== 'unsupported') return decompress(bytes, coding, bytesMax, tooLarge)
     done(null, bytes)
     return undefined
   })
