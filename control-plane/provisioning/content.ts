@@ -3,7 +3,7 @@
 import { nearest } from '../../config/nearest.ts'
 import { metadataFault } from '../entity.ts'
 import type { ContentTree, ContentValues, Layout } from './layout.ts'
-import { requestWords } from './names.ts'
+import { placeholder, requestWords } from './names.ts'
 
 /** A fault in a tree of the layout file: the keys that lead to it, and what is wrong there. */
 export interface TreeFault {
@@ -12,8 +12,6 @@ export interface TreeFault {
 }
 
 type Table = Record<string, unknown>
-
-const placeholder = /\{\{\s*(.*?)\s*\}\}/gs
 
 const knownWords =
   'external_id, thing.id, thing.key, thing.name, channel.<type or number from 0>.id, channel.<…>.name, certificate.client_cert, certificate.client_key, certificate.ca_cert'

@@ -5,7 +5,7 @@ import type { KeyType, RsaBits } from '../certificates/csr.ts'
 import type { Channel } from '../channels/store.ts'
 import type { Metadata, NewEntity } from '../entity.ts'
 import type { ThingId } from '../ids.ts'
-import { fillName, type RequestNames } from './names.ts'
+import { fillName, hasRequestName, type RequestNames } from './names.ts'
 
 /** A thing of the layout. */
 export interface LayoutThing {
@@ -68,26 +68,21 @@ export interface Preview {
   readonly keysShownOnce: readonly string[]
 }
 
+/** @throws HttpError `malformed_request` if a name would be too long */
 export function previewOf(layout: Layout, request: RequestNames): Preview {
   const { isProvisioned, hasCertificates } = layout.bootstrap
-  const things = thingsOf(layout, request)
+  const channels = layout.channels.map(({ name, metadata }) => ({ name: fillName(name, request), metadata }))
+  const things = layout.things.map(thing => filled(thing, request))
   const unkept = hasCertificates ? things.filter((_, at) => !isProvisioned || !layout.things[at]!.isExternal) : []
-  return { things, channels: channelsOf(layout, request), keysShownOnce: unkept.map(({ name }) => name) }
+  return { things, channels, keysShownOnce: unkept.map(({ name }) => name) }
 }
 
-/** @param references by things; without them, the result contains what is known before anything is created */
-export function thingsOf({ things }: Layout, request: RequestNames, references: readonly Metadata[] = []): NewEntity[] {
+function filled({ isExternal, metadata, name }: LayoutThing, request: RequestNames): NewEntity {
+  const own = fillName(name, request)
+  if (!isExternal) return { name: own, metadata }
   const { externalId, name: requested = '' } = request
-  return things.map(({ isExternal, metadata, name }, at) => {
-    const filled = fillName(name, request)
-    if (!isExternal) return { name: filled, metadata }
-    const isReplaced = requested !== '' && !/\{\{\s*name\s*\}\}/.test(name)
-    return { name: isReplaced ? requested : filled, metadata: { ...metadata, external_id: externalId, type: 'gateway', ...references[at] } }
-  })
-}
-
-export function channelsOf({ channels }: Layout, request: RequestNames): NewEntity[] {
-  return channels.map(({ name, metadata }) => ({ name: fillName(name, request), metadata }))
+  const isReplaced = requested !== '' && !hasRequestName(name)
+  return { name: isReplaced ? requested : own, metadata: { ...metadata, external_id: externalId, type: 'gateway' } }
 }
 
 /** The metadata by which agents find their configuration and channels. */

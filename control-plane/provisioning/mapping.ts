@@ -21,7 +21,7 @@ import { demandCapacity } from '../users/bounds.ts'
 import type { Caller, Write, Writes } from '../writes.ts'
 import { type AnsweredCertificates, answerOf, issuedBy, requestsFor } from './certificates.ts'
 import { fillContent } from './content.ts'
-import { channelsOf, type Layout, type Preview, previewOf, referencesOf, thingsOf } from './layout.ts'
+import { type Layout, type Preview, previewOf, referencesOf } from './layout.ts'
 import type { MappingRows, StoredMapping } from './store.ts'
 
 export interface MappingRequest extends ExternalCredential {
@@ -67,6 +67,8 @@ interface Parts {
 
 /** Input of the transaction, made before it because the transaction may run again. */
 interface Prepared {
+  /** The things and channels. */
+  readonly filled: Preview
   /** Ids of the layout's things. */
   readonly ids: readonly ThingId[]
   readonly issued: readonly IssuedCertificate[]
@@ -109,7 +111,11 @@ export function openMappings(parts: Parts): Mappings {
   }
 
   /** @returns undefined if there is one already */
-  async function makeIn(write: Write & Caller, request: MappingRequest, { ids, issued, store }: Prepared): Promise<Mapping | undefined> {
+  async function makeIn(
+    write: Write & Caller,
+    request: MappingRequest,
+    { filled, ids, issued, store }: Prepared,
+  ): Promise<Mapping | undefined> {
     await rows.lock(write, request.externalId)
     const found = await rows.find(write.user, request.externalId, write)
     if (found !== undefined) {
@@ -118,12 +124,16 @@ export function openMappings(parts: Parts): Mappings {
     }
     if (await rows.isTaken(request, write)) throw new ExternalKeyTakenError()
 
-    const madeChannels = await channels.create(write, channelsOf(layout, request))
+    const madeChannels = await channels.create(write, filled.channels)
     const channelIds = madeChannels.map(({ id }) => id)
     await write.policies.add([], channelIds)
-    const references = ids.map(id => referencesOf(id, madeChannels, isProvisioned))
+    const newThings = filled.things.map((thing, at) =>
+      layout.things[at]!.isExternal
+        ? { ...thing, metadata: { ...thing.metadata, ...referencesOf(ids[at]!, madeChannels, isProvisioned) } }
+        : thing,
+    )
     const requested = ids.map(id => ({ id }))
-    const madeThings = await things.create(write, thingsOf(layout, request, references), requested)
+    const madeThings = await things.create(write, newThings, requested)
     const thing = madeThings[main]!
     if (isWhitelisted && !(await connections.connect(write, channelIds, ids))) throw notFound()
     await store(write)
@@ -176,13 +186,17 @@ export function openMappings(parts: Parts): Mappings {
   /** Requests of this process for one external id wait for each other before anything is signed: the first creates the mapping, and the others find it. */
   const queue = openFairQueue(mappingWork)
 
-  async function makeCertified(by: Caller, request: MappingRequest, ids: readonly ThingId[]): Promise<Mapping | undefined> {
+  async function makeCertified(
+    by: Caller,
+    request: MappingRequest,
+    prepared: Pick<Prepared, 'filled' | 'ids'>,
+  ): Promise<Mapping | undefined> {
     // A mapping that exists, or cannot be created, needs no certificates.
     if (!(await isFree(by.user, request))) return undefined
     const found = new Error('another instance has created the mapping')
     return certificates
-      .issuing(by, requestsFor(ids, layout.certificate), async (issued, store) => {
-        const made = await makeWith(by, request, { ids, issued, store })
+      .issuing(by, requestsFor(prepared.ids, layout.certificate), async (issued, store) => {
+        const made = await makeWith(by, request, { ...prepared, issued, store })
         // No certificate is handed out, so throwing makes the caller revoke those that were signed.
         if (made === undefined) throw found
         return made
@@ -195,12 +209,11 @@ export function openMappings(parts: Parts): Mappings {
 
   return {
     async make(by, request) {
-      // What it would refuse is refused before anything is signed.
-      previewOf(layout, request)
-      const ids = layout.things.map(newThingId)
+      // Before anything is signed, as it refuses names.
+      const prepared = { filled: previewOf(layout, request), ids: layout.things.map(newThingId) }
       const made = hasCertificates
-        ? await queue.run(requesterOf(by, request), () => makeCertified(by, request, ids))
-        : await makeWith(by, request, { ids, issued: [], store: async () => undefined })
+        ? await queue.run(requesterOf(by, request), () => makeCertified(by, request, prepared))
+        : await makeWith(by, request, { ...prepared, issued: [], store: async () => undefined })
       if (made !== undefined) return { mapping: made, isNew: true }
       const found = await rows.find(by.user, request.externalId)
       if (found === undefined) throw new HttpError('unavailable', 'the mapping was deleted in the meantime: retry')

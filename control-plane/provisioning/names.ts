@@ -3,7 +3,8 @@
 import { HttpError } from '../../http/errors.ts'
 import { nameBytesMax } from '../entity.ts'
 
-const placeholder = /\{\{\s*(external_id|name)\s*\}\}/g
+/** In names, and in the bootstrap content. */
+export const placeholder = /\{\{\s*(.*?)\s*\}\}/gs
 /** The placeholders that a name may have. */
 export const requestWords: ReadonlySet<string> = new Set(['external_id', 'name'])
 
@@ -12,6 +13,9 @@ export interface RequestNames {
   readonly externalId: string
   readonly name?: string | undefined
 }
+
+/** Whether the name holds that of the request. */
+export const hasRequestName = (name: string): boolean => [...name.matchAll(placeholder)].some(([, word]) => word === 'name')
 
 /**
  * The name of a thing or channel: with the external id and the name of the request, or the external id twice if it has none.

@@ -244,6 +244,15 @@ describeOnDatabases('layouts', database => {
     expect((await map(since, body)).json).not.toHaveProperty('certificates')
   })
 
+  test('a name that would be too long is refused before certificates are signed', async () => {
+    const vault = await startVaultStandIn()
+    onTestFinished(() => vault.stop())
+    const platform = await open({ ...layout, channels: [{ name: '{{name}} data', metadata: {} }] }, {}, certificatesOf(vault))
+    expect((await map(platform, { ...device(), name: 'n'.repeat(1_020) })).status).toBe(400)
+    const crl = await globalThis.fetch(`${vault.url}/v1/${vault.mount}/crl`)
+    expect([vault.valid(), (await readCrl(Buffer.from(await crl.arrayBuffer()))).serials]).toEqual([[], []])
+  })
+
   test('of equal concurrent requests only one has certificates signed', async () => {
     const vault = await startVaultStandIn()
     onTestFinished(() => vault.stop())
