@@ -20,7 +20,7 @@ export function watchExpiries(registry: Registry, certificates: Pick<Certificate
   }
   const earliest = new Gauge({
     name: 'certificates_earliest_expiry_timestamp_seconds',
-    help: 'When the first valid certificate ends, in seconds since 1970; NaN if there is none.',
+    help: 'When the first thing has no valid certificate any more, in seconds since 1970; NaN if none has one.',
     aggregator: 'min',
     registers: [],
     async collect() {
@@ -29,7 +29,7 @@ export function watchExpiries(registry: Registry, certificates: Pick<Certificate
   })
   const expiring = new Gauge({
     name: 'certificates_expiring',
-    help: 'Valid certificates that end within this many days.',
+    help: 'Things whose last valid certificate ends within this many days.',
     labelNames: ['days'],
     aggregator: 'max',
     registers: [],

@@ -133,13 +133,17 @@ const revokedSql = `
   ORDER BY certificates.revoked_at DESC LIMIT 1`
 const currentSql = `SELECT DISTINCT ON (thing) ${columns} FROM control_plane.certificates
   WHERE thing = ANY($1::uuid[]) AND authority = $2 AND ${isValid} ORDER BY thing, ordinal DESC`
-const countSql = (within: string): string => `(SELECT count(*) FROM valid WHERE expires_at < now() + interval '${within}')`
+/** A certificate that was renewed stays valid until it ends. */
+const lastSql = `
+  SELECT expires_at FROM control_plane.certificates AS one WHERE authority = $1 AND ${isValid} AND NOT EXISTS (
+    SELECT FROM control_plane.certificates
+    WHERE thing = one.thing AND authority = $1 AND revoked_at IS NULL AND expires_at > one.expires_at
+  )`
+const countSql = (within: string): string => `(SELECT count(*) FROM ending WHERE expires_at < now() + interval '${within}')`
 const expiriesSql = `
-  WITH valid AS (
-    SELECT expires_at FROM control_plane.certificates WHERE authority = $1 AND ${isValid} AND expires_at < now() + interval '30 days'
-  )
+  WITH ending AS (${lastSql} AND expires_at < now() + interval '30 days')
   SELECT ${countSql('7 days')} AS within7, ${countSql('30 days')} AS within30, (
-    SELECT extract(epoch FROM min(expires_at)) * 1000 FROM control_plane.certificates WHERE authority = $1 AND ${isValid}
+    SELECT extract(epoch FROM expires_at) * 1000 FROM (${lastSql} ORDER BY expires_at LIMIT 1) AS first
   )::float8 AS earliest, (SELECT count(*) FROM control_plane.certificates WHERE authority = $1 AND ${isPending}) AS pending`
 
 type CertificateRow = SqlRow & { serial: string; thing: ThingId; certificate: string; expires_at: string; revoked_at: string | null }

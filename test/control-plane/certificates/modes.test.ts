@@ -89,7 +89,7 @@ describeOnDatabases('certificates by options', database => {
       expect((await ask('DELETE', `/${thing}`)).status).toBe(204)
     })
 
-    test('the metrics show when the first valid one expires, and how many within 7 and 30 days, and name none', async () => {
+    test('the metrics show when the last one of a thing expires first, and of how many things within 7 and 30 days, and name none', async () => {
       await database().execute('DELETE FROM control_plane.certificates')
       const scrape = async (): Promise<string> => {
         const registry = new Registry()
@@ -115,16 +115,22 @@ describeOnDatabases('certificates by options', database => {
       expect(await scrape()).toBe(
         'certificates_earliest_expiry_timestamp_seconds Nan\ncertificates_expiring{days="7"} 0\ncertificates_expiring{days="30"} 0\ncertificates_revocations_pending 0\n',
       )
+      const other = ((await ask('POST', '/things/bulk', [{ name: 'other' }])).json!['things'] as [{ id: string }])[0].id
       const ends: number[] = []
-      for (const ttl of ['48h', '240h', '2400h', '1h']) {
-        const { json } = await ask('POST', '/certs', { thing_id: thing, key_type: 'ec', ttl })
+      for (const [of, ttl] of [
+        [thing, '48h'],
+        [thing, '2400h'],
+        [other, '240h'],
+        [other, '3000h'],
+      ] as const) {
+        const { json } = await ask('POST', '/certs', { thing_id: of, key_type: 'ec', ttl })
         ends.push(Date.parse(String(json!['Expire'])) / 1000)
-        if (ttl === '1h') await ask('DELETE', '/certs/revoke', { thing_id: thing, serial: json!['Serial'] })
+        if (ttl === '3000h') await ask('DELETE', '/certs/revoke', { thing_id: of, serial: json!['Serial'] })
       }
       // As if an authority elsewhere were to be asked.
       await database().execute('UPDATE control_plane.certificates SET revocation_due_at = now() WHERE revoked_at IS NOT NULL')
       expect(await scrape()).toBe(
-        `certificates_earliest_expiry_timestamp_seconds ${ends[0]}\ncertificates_expiring{days="7"} 1\ncertificates_expiring{days="30"} 2\ncertificates_revocations_pending 1\n`,
+        `certificates_earliest_expiry_timestamp_seconds ${ends[2]}\ncertificates_expiring{days="7"} 0\ncertificates_expiring{days="30"} 1\ncertificates_revocations_pending 1\n`,
       )
     })
 
