@@ -71,12 +71,6 @@ export function pipelineMetrics(registry: Registry, writer: string, topics: read
     component,
   )
   const errors = counter(registry, 'component_errors_total', errorsHelp, [...component, 'stage', 'error_type', 'error_code'])
-  const discarded = counter(
-    registry,
-    'component_discarded_events_total',
-    'Messages that were not stored, by reason: `filtered`, `empty` and `duplicate` on purpose, `dead-lettered` and `deleted-unread` not.',
-    [...component, 'intentional', 'reason'],
-  )
   const bufferEvents = gauge(registry, 'buffer_events', 'Messages in flight between the log and the store.', component)
   const bufferBytes = gauge(registry, 'buffer_byte_size', 'Bytes of the messages in flight between the log and the store.', component)
   const lastWrite = gauge(
@@ -89,18 +83,20 @@ export function pipelineMetrics(registry: Registry, writer: string, topics: read
   const source = { component_id: writer, component_kind: 'source' }
   const transform = { component_id: writer, component_kind: 'transform' }
   const sink = { component_id: writer, component_kind: 'sink' }
+  const discarded = counter(
+    registry,
+    'component_discarded_events_total',
+    'Messages that were not stored, by reason: `filtered`, `empty` and `duplicate` on purpose, `dead-lettered` and `deleted-unread` not.',
+    [...component, 'intentional', 'reason'],
+    [
+      { ...transform, intentional: 'false', reason: 'dead-lettered' },
+      { ...sink, intentional: 'false', reason: 'dead-lettered' },
+      { ...source, intentional: 'false', reason: 'deleted-unread' },
+    ],
+  )
 
   function discard(messages: number, labels: typeof source, intentional: 'true' | 'false', reason: string): void {
     if (messages > 0) discarded.inc({ ...labels, intentional, reason }, messages)
-  }
-
-  // A counter that begins above 0 has no increase, which alerts look for.
-  for (const [labels, reason] of [
-    [transform, 'dead-lettered'],
-    [sink, 'dead-lettered'],
-    [source, 'deleted-unread'],
-  ] as const) {
-    discarded.inc({ ...labels, intentional: 'false', reason }, 0)
   }
 
   return {
@@ -218,10 +214,22 @@ export const openConnectionsHelp = 'Open connections: live streams of a reader, 
 export const sentEventsHelp = 'Messages stored, or sent to a subscriber of MQTT.'
 export const errorsHelp = 'Errors by stage and type; a dead letter is one, with its rule as `error_code`.'
 
-/** The counter of this name in the registry, created if it is missing: several components of a process share their names. */
-export function counter(registry: Registry, name: string, help: string, labelNames: readonly string[]): Counter {
+/**
+ * The counter of this name in the registry, created if it is missing: several components of a process share their names.
+ *
+ * @param starts labels of series that are 0 from the start: one that begins above 0 has no increase, which alerts look for
+ */
+export function counter(
+  registry: Registry,
+  name: string,
+  help: string,
+  labelNames: readonly string[],
+  starts: readonly Readonly<Record<string, string>>[] = [],
+): Counter {
   const present: Metric | undefined = registry.getSingleMetric(name)
-  return present instanceof Counter ? present : new Counter({ name, help, labelNames, registers: [registry] })
+  const found = present instanceof Counter ? present : new Counter({ name, help, labelNames, registers: [registry] })
+  for (const labels of starts) found.inc(labels, 0)
+  return found
 }
 
 /** The same for a gauge. @param aggregator how the values of several workers are combined */
