@@ -256,12 +256,21 @@ test('nginx has the address that the roles trust, and names services at their fi
 
 test('Prometheus scrapes every role', () => {
   const { scrape_configs: configs } = parse(readFileSync(join(deployFolder, 'compose/prometheus.yaml'), 'utf8')) as {
-    scrape_configs: [{ dns_sd_configs: [{ names: string[]; port: number }] }]
+    scrape_configs: [{ static_configs: [{ targets: string[] }]; dns_sd_configs: [{ names: string[]; port: number }] }]
   }
-  const [{ names: scraped, port }] = configs[0].dns_sd_configs
-  expect([...scraped].sort()).toEqual(roleServices.map(({ name }) => name).sort())
+  const [{ targets }] = configs[0].static_configs
+  const [{ names: started, port }] = configs[0].dns_sd_configs
+  const named = (isAlways: boolean) =>
+    roleServices.flatMap(({ name }) => ((services[name]!.profiles === undefined) === isAlways ? [name] : []))
+  // Of a stopped one the address is gone, which is an error for a fixed target alone.
+  expect([...targets].sort()).toEqual(
+    named(true)
+      .map(name => `${name}:9080`)
+      .sort(),
+  )
+  expect([...started].sort()).toEqual(named(false).sort())
   expect(port).toBe(9080)
-  for (const name of scraped) expect(networksOf(services[name]!)).toContain('inside')
+  for (const { name } of roleServices) expect(networksOf(services[name]!)).toContain('inside')
 })
 
 describe('the dashboard of the platform', () => {

@@ -136,6 +136,9 @@ test('probes and Prometheus ask for paths that the internal port has', async () 
   const paths = new Set([...code.matchAll(/\bpath: (\/[a-z]+)/g)].map(([, path]) => path!))
   expect([...paths].sort()).toEqual(['/livez', '/metrics', '/readyz'])
   for (const url of paths) expect((await app.inject({ url })).statusCode, url).toBe(200)
+  // Alerts look for a job of that name, and the name of a service may be cut off.
+  const [, label] = /jobLabel: (.*)/.exec(code)!
+  expect(code).toContain(`\n${label}: sluice\n`)
   await app.close()
 })
 
