@@ -4,7 +4,7 @@
 
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { collectDefaultMetrics, Registry } from 'prom-client'
+import { Registry } from 'prom-client'
 import { aborted } from './config/aborting.ts'
 import { openDataFolder } from './config/data-folder.ts'
 import { type Logger, openLogger } from './config/logger.ts'
@@ -19,6 +19,7 @@ import { cacheAccess } from './control-plane/access/cache.ts'
 import { type FirstAdministrator, makeFirstAdministrator } from './control-plane/first-administrator.ts'
 import { isInstalled, openControlPlane } from './control-plane/index.ts'
 import { type Database, DatabaseError } from './database/database.ts'
+import { countRefusals } from './http/error-answer.ts'
 import { healthRoutes } from './http/health/health.ts'
 import { homeRoute } from './http/home.ts'
 import { closeServer, listen } from './http/listen.ts'
@@ -29,6 +30,7 @@ import { createServer } from './http/server.ts'
 import { readServerTls } from './http/tls-files.ts'
 import type { Administration } from './pipeline/administration.ts'
 import { openEmbeddedLog } from './pipeline/embedded-log/log.ts'
+import { logMetrics } from './pipeline/embedded-log/metrics.ts'
 import { openEmbeddedSource } from './pipeline/embedded-log/source.ts'
 import { openEmbeddedTopicReader } from './pipeline/embedded-log/topic-reader.ts'
 import { brokerRoutes } from './pipeline/ingest/brokers/routes.ts'
@@ -52,6 +54,7 @@ import { openPostgresReader } from './readers/postgres/reader.ts'
 import { readerRoutes } from './readers/routes.ts'
 import { masterKeyFile, openFolderDatabase } from './roles/folder-database.ts'
 import { openMqtt } from './roles/mqtt.ts'
+import { processMetrics } from './roles/process-metrics.ts'
 import { openReaderMetrics } from './roles/reader/metrics.ts'
 import { openAdministration } from './roles/tools/admin-routes.ts'
 import { openAudit } from './sinks/postgres/audit.ts'
@@ -91,7 +94,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   const database = await openFolderDatabase(folder, logger, closeLater)
   const masterKeys = await openKeys(masterKeyFile(folder), database)
   const registry = new Registry()
-  collectDefaultMetrics({ register: registry })
+  processMetrics(registry)
 
   const outages = openOutages(logger, registry, writerName, {
     log: 'the embedded log',
@@ -121,6 +124,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   closeLater(() => log.close())
   const deadLetterLog = openLog(deadLettersTopic(topic, writerName), 'dead_letters')
   closeLater(() => deadLetterLog.close())
+  logMetrics(registry, { log: log.file, dead_letters: deadLetterLog.file })
 
   const store = openFailingDatabase(database)
   const sink = await openSink({
@@ -232,6 +236,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
     ...options.http,
     tls: tls && { ...tls, asksForCertificate: options.ingest.clientCertificates === 'tls' },
     compatibility: options.compatibility,
+    countRefusal: countRefusals(registry, 'up'),
   })
   openapiRoutes(app, { version })
   homeRoute(app, {

@@ -1,6 +1,7 @@
 // Answers failed requests: one format for all interfaces, without internal details, which only go to the log.
 
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+import { Counter, type Registry } from 'prom-client'
 import type { Logger } from '../config/logger.ts'
 import { factOf } from '../config/outage.ts'
 import { DatabaseError } from '../database/database.ts'
@@ -39,7 +40,7 @@ const unservedLineMsMin = 60_000
  * away the answer is 503, and one line a minute is logged with the number of lines left out (those are logged at debug). A rejected
  * request is logged at debug. A request that fails while the process stops gets 503 too: what it used may be closed.
  */
-export function openErrorAnswer(logger: Logger, isClosing: () => boolean): ErrorAnswer {
+export function openErrorAnswer(logger: Logger, isClosing: () => boolean, count: CountRefusal = () => undefined): ErrorAnswer {
   let linedMs = Number.NEGATIVE_INFINITY
   let leftOut = 0
 
@@ -60,12 +61,27 @@ export function openErrorAnswer(logger: Logger, isClosing: () => boolean): Error
   return (error, request, reply) => {
     const found = recognize(error, request)
     const known = found.code === 'internal' && isClosing() ? new HttpError('unavailable', stopDetail, { cause: error }) : found
-    const where = { request_id: request.id, method: request.method, route: request.routeOptions.url ?? null, status: known.status }
+    const { method, routeOptions } = request
+    const where = { request_id: request.id, method, route: routeOptions.url ?? null, status: known.status }
+    count(method, routeOptions.url ?? '', known.status)
     if (known.code === 'internal') logger.error({ ...where, err: error }, 'request failed')
     else if (known.code === 'unavailable') logUnserved(known, where)
     else logger.debug({ ...where, detail: detailOf(known) }, 'request rejected')
     return answer(known, request, reply)
   }
+}
+
+/** @param path of the route, so that no text of a client is a label; empty if there is none */
+export type CountRefusal = (method: string, path: string, status: number) => void
+
+export function countRefusals(registry: Registry, component: string): CountRefusal {
+  const refusals = new Counter({
+    name: 'http_server_refused_requests_total',
+    help: 'Requests that were answered with an error, by route and status; without a path if there is no such route.',
+    labelNames: ['component_id', 'component_kind', 'method', 'path', 'status'],
+    registers: [registry],
+  })
+  return (method, path, status) => refusals.inc({ component_id: component, component_kind: 'source', method, path, status })
 }
 
 /** The detail of 503 while the process stops. */

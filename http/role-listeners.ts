@@ -3,6 +3,7 @@
 import type { Registry } from 'prom-client'
 import type { Logger } from '../config/logger.ts'
 import type { ProcessScope } from '../config/run-process.ts'
+import { countRefusals } from './error-answer.ts'
 import { HttpError } from './errors.ts'
 import type { HealthCheck } from './health/checks.ts'
 import { healthRoutes } from './health/health.ts'
@@ -18,6 +19,8 @@ import { readServerTls, type ServerTls } from './tls-files.ts'
 export interface RoleListenersOptions {
   readonly logger: Logger
   readonly version: string
+  /** The role, in its metrics. */
+  readonly name: string
   /** What the role serves, for its home page: `ingest`. */
   readonly services: readonly string[]
   /** What browsers get as its home page; by default a page of links. */
@@ -64,6 +67,7 @@ export async function openRoleListeners(options: RoleListenersOptions, closeLate
   const {
     logger,
     version,
+    name,
     services,
     page,
     http,
@@ -94,7 +98,8 @@ export async function openRoleListeners(options: RoleListenersOptions, closeLate
   closeLater(() => closeServer(inside, internalDrainMsMax))
   const insideUrl = await listen(inside, insideAddress, { host: 'SVC_INTERNAL_LISTEN', port: 'SVC_INTERNAL_LISTEN' })
 
-  const outside = createServer({ logger, ...http, tls: tls && { ...tls, asksForCertificate }, compatibility })
+  const countRefusal = countRefusals(registry, name)
+  const outside = createServer({ logger, ...http, tls: tls && { ...tls, asksForCertificate }, compatibility, countRefusal })
   openapiRoutes(outside, { version })
   homeRoute(outside, { version, services, hasMetrics: false, ...(page === undefined ? {} : { page }) })
   healthRoutes(outside, health)

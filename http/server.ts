@@ -18,7 +18,7 @@ import helmet from 'helmet'
 import type { Logger } from '../config/logger.ts'
 import { parseRfc3339 } from '../transformers/json/times/rfc3339.ts'
 import { allowOrigins } from './cross-origin.ts'
-import { openErrorAnswer, stopDetail } from './error-answer.ts'
+import { type CountRefusal, openErrorAnswer, stopDetail } from './error-answer.ts'
 import { HttpError } from './errors.ts'
 import { type Compatibility, plainAuthorization, plainUrl } from './older-clients.ts'
 import type { HttpOptions } from './options.ts'
@@ -48,6 +48,7 @@ export interface ServerOptions extends Partial<Omit<HttpOptions, 'port' | 'certF
   /** Enables HTTPS; with `ca`, only clients with a certificate of that authority may connect. */
   readonly tls?: ServerTls | undefined
   readonly compatibility?: Compatibility
+  readonly countRefusal?: CountRefusal
 }
 
 /**
@@ -75,9 +76,10 @@ export function createServer({
   allowedOrigins = [],
   tls,
   compatibility = 'none',
+  countRefusal,
 }: ServerOptions): HttpServer {
   let closing = false
-  const answerError = openErrorAnswer(logger, () => closing)
+  const answerError = openErrorAnswer(logger, () => closing, countRefusal)
   const safety = safetyHeaders()
   // Fastify's own log lines below warn repeat what the process logs itself.
   const loggerInstance: FastifyBaseLogger = logger.child({}, { level: logger.isLevelEnabled('warn') ? 'warn' : logger.level })

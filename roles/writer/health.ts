@@ -1,6 +1,6 @@
 // Serves a writer's health on its public port, and health and metrics on the internal one, even before its log and store are available.
 
-import { collectDefaultMetrics, Registry } from 'prom-client'
+import { Registry } from 'prom-client'
 import type { Logger } from '../../config/logger.ts'
 import type { ProcessScope } from '../../config/run-process.ts'
 import type { HealthCheck } from '../../http/health/checks.ts'
@@ -9,6 +9,7 @@ import { closeServer, listen } from '../../http/listen.ts'
 import { parseListenAddress } from '../../http/listen-address.ts'
 import { createServer } from '../../http/server.ts'
 import { readServerTls } from '../../http/tls-files.ts'
+import { processMetrics } from '../process-metrics.ts'
 import type { WriterOptions } from './options.ts'
 
 export interface WriterHealth {
@@ -34,7 +35,7 @@ export async function openHealth(
   closeLater: ProcessScope['closeLater'],
 ): Promise<void> {
   const registry = new Registry()
-  collectDefaultMetrics({ register: registry })
+  processMetrics(registry)
   const combinedRegistry = { contentType: registry.contentType, metrics: async () => (await registry.metrics()) + (await metrics()) }
 
   const insideAddress = parseListenAddress(internal.listen)

@@ -146,6 +146,7 @@ test('a role that waits for its dependencies answers pages too, and its internal
   const parts = {
     logger,
     version: '1',
+    name: 'ingest',
     services: ['ingest'],
     http,
     compatibility: 'none',

@@ -2,8 +2,10 @@
 
 import { Counter, Registry } from 'prom-client'
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest'
+import { countRefusals } from '../../http/error-answer.ts'
 import { warning } from '../../http/health/checks.ts'
 import { type HealthOptions, healthRoutes } from '../../http/health/health.ts'
+import { memoryMetrics } from '../../roles/process-metrics.ts'
 import { startServer, type TestServer } from './test-server.ts'
 
 const servers: TestServer[] = []
@@ -102,4 +104,30 @@ test('metrics are those of the registry, in the format of Prometheus', async () 
   const response = await fetch(`${url}/metrics`)
   expect(response.headers.get('content-type')).toMatch(/^text\/plain; version=0\.0\.4/)
   expect(await response.text()).toContain('things_total 3\n')
+})
+
+test('refused requests are counted by route and status, without text of clients', async () => {
+  const registry = new Registry()
+  const server = await startServer({ countRefusal: countRefusals(registry, 'api') })
+  servers.push(server)
+  for (const path of ['/things', '/things/1', '/things/2', '/throws/conflict', '/absent?secret', '/%zz']) await server.ask(path)
+  const { values } = await registry.getSingleMetric('http_server_refused_requests_total')!.get()
+  const component = { component_id: 'api', component_kind: 'source', method: 'GET' }
+  expect(values).toEqual([
+    { value: 2, labels: { ...component, path: '/things/:id', status: 400 } },
+    { value: 1, labels: { ...component, path: '/throws/:what', status: 409 } },
+    { value: 1, labels: { ...component, path: '', status: 404 } },
+    { value: 1, labels: { ...component, path: '', status: 400 } },
+  ])
+})
+
+test.each([
+  ['a container that is nearly full', 1_000, 950, 0.95],
+  ['a large machine, of which the heap is the smaller part', 0, 1_000, expect.closeTo(0.1, 0)],
+])('the memory that is used is that of %s', async (_what, limit, used, expected) => {
+  const spies = [vi.spyOn(process, 'constrainedMemory').mockReturnValue(limit), vi.spyOn(process.memoryUsage, 'rss').mockReturnValue(used)]
+  onTestFinished(() => spies.forEach(spy => void spy.mockRestore()))
+  const registry = new Registry()
+  memoryMetrics(registry)
+  expect((await registry.getSingleMetric('memory_used_ratio')!.get()).values).toEqual([{ value: expected, labels: {} }])
 })

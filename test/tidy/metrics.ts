@@ -1,12 +1,15 @@
 // The metrics of each role, registered by the role's own code, for the table in docs/reference/metrics.md.
 
-import { Registry } from 'prom-client'
+import { type Counter, Registry } from 'prom-client'
 import { createLogger } from '../../config/logger.ts'
 import { openOutages } from '../../config/outage.ts'
 import { watchExpiries } from '../../control-plane/certificates/metrics.ts'
+import { countRefusals } from '../../http/error-answer.ts'
+import { logMetrics } from '../../pipeline/embedded-log/metrics.ts'
 import { openIngestMetrics } from '../../pipeline/ingest/metrics.ts'
 import { openMqttMetrics } from '../../pipeline/mqtt/metrics.ts'
 import { groupMetrics, pipelineMetrics } from '../../pipeline/writer/metrics.ts'
+import { memoryMetrics } from '../../roles/process-metrics.ts'
 import { openReaderMetrics } from '../../roles/reader/metrics.ts'
 
 type Register = (registry: Registry) => unknown
@@ -15,17 +18,20 @@ const outages: Register = registry => openOutages(createLogger({ level: 'silent'
 const certificates: Register = registry => watchExpiries(registry, { expiries: () => Promise.reject(new Error('is not asked')) })
 const writer: Register = registry => pipelineMetrics(registry, 'component', ['topic'])
 const group: Register = registry => groupMetrics(registry, 'component', ['topic'])
+const refusals: Register = registry => countRefusals(registry, 'component')
+const embedded: Register = registry => logMetrics(registry, {})
 
 /** `up` has all of them. */
 const roles: Readonly<Record<string, readonly Register[]>> = {
-  api: [outages, certificates],
-  ingest: [outages, openIngestMetrics, openMqttMetrics],
-  bridge: [outages, registry => openIngestMetrics(registry, 'bridge')],
-  writer: [outages, writer, group],
-  reader: [outages, openReaderMetrics],
+  api: [outages, memoryMetrics, refusals, certificates],
+  ingest: [outages, memoryMetrics, refusals, openIngestMetrics, openMqttMetrics],
+  bridge: [outages, memoryMetrics, registry => openIngestMetrics(registry, 'bridge')],
+  writer: [outages, memoryMetrics, writer, group],
+  reader: [outages, memoryMetrics, refusals, openReaderMetrics],
+  up: [embedded],
 }
 
-interface Described {
+interface Described extends Pick<Counter, 'get'> {
   readonly name: string
   readonly help: string
   readonly type: string

@@ -2,8 +2,10 @@
 
 import { Writable } from 'node:stream'
 import { pino } from 'pino'
+import { Registry } from 'prom-client'
 import { expect, test } from 'vitest'
 import { pragma } from '../../../pipeline/embedded-log/file.ts'
+import { logMetrics } from '../../../pipeline/embedded-log/metrics.ts'
 import { openEmbeddedSource } from '../../../pipeline/embedded-log/source.ts'
 import { LogUnavailableError } from '../../../pipeline/log.ts'
 import { outgoing } from '../message.ts'
@@ -50,6 +52,10 @@ test('an append that exceeds the queue is refused, and smaller ones are accepted
 test("a full disk refuses appends with SQLite's error, keeps what was acknowledged, and accepts messages again when there is space", async () => {
   const folder = makeFolder()
   const log = openLogIn(folder.path, { fileBytesMax: 128 * 1024 })
+  const registry = new Registry()
+  logMetrics(registry, { log: log.file })
+  const usedRatio = async () => (await registry.getSingleMetric('log_used_ratio')!.get()).values[0]!.value
+  expect(await usedRatio()).toBeLessThan(0.5)
   const payload = new Uint8Array(10_000)
   const results = await Promise.allSettled(Array.from({ length: 20 }, () => log.append([outgoing({ payload })])))
   expect(results.every(({ status }) => status === 'rejected')).toBe(true) // one commit for all
@@ -65,10 +71,13 @@ test("a full disk refuses appends with SQLite's error, keeps what was acknowledg
   expect((refusal as Error).cause).toMatchObject({ errcode: 13 })
   expect(acknowledged).toBeGreaterThan(5)
   expect(readAll(log)).toHaveLength(acknowledged)
+  expect(await usedRatio()).toBeGreaterThan(0.9)
   log.file.database.exec('PRAGMA max_page_count = 1000')
+  expect(await usedRatio()).toBeLessThan(0.1)
   expect(await log.append([outgoing({ payload })])).toEqual([{ partition: 0, offset: acknowledged }])
   await log.check()
   await log.close()
+  expect(await usedRatio()).toBeNaN()
   folder.remove()
 })
 
