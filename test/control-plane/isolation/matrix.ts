@@ -145,13 +145,14 @@ export function mixturesOf(world: World, row: Row): { caller: Caller; requests: 
   const good = row.request({ world, site, caller })
   const named = namedIn(world, site)
   const requests: Record<string, Asked> = {}
-  for (const [field, list] of Object.entries(good.body ?? {})) {
+  const fields = typeof good.body === 'object' ? good.body : {}
+  for (const [field, list] of Object.entries(fields)) {
     const known = Array.isArray(list) ? named.find(({ id }) => id === list[0]) : undefined
     if (known === undefined || row.tolerates?.includes(known.name) === true) continue
     for (const [what, id] of Object.entries({ absent: absentId, foreign: caller === 'owner' ? known.foreign : undefined })) {
       if (id === undefined) continue
-      requests[`${what} before ${field}`] = { ...good, body: { ...good.body, [field]: [id, ...(list as string[])] } }
-      requests[`${what} behind ${field}`] = { ...good, body: { ...good.body, [field]: [...(list as string[]), id] } }
+      requests[`${what} before ${field}`] = { ...good, body: { ...fields, [field]: [id, ...(list as string[])] } }
+      requests[`${what} behind ${field}`] = { ...good, body: { ...fields, [field]: [...(list as string[]), id] } }
     }
   }
   return { caller, requests }

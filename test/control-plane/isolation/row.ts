@@ -7,7 +7,7 @@ export interface Asked {
   /** Parameters of the path: `{ thing: '…' }`. */
   readonly parameters?: Readonly<Record<string, string>>
   readonly query?: Readonly<Record<string, string>>
-  readonly body?: object
+  readonly body?: object | string
   readonly type?: string
   readonly headers?: Readonly<Record<string, string>>
 }

@@ -70,7 +70,7 @@ describePlatform('certificates of devices', platform => {
       },
       close: async () => undefined,
     }
-    const options = { payloadBytesMax: 1000, ...unlimited, clientCertificates }
+    const options = { payloadBytesMax: 1000, linesMax: 1, ...unlimited, clientCertificates }
     await app.register(ingestRoutes({ log, logLabel: () => '1', access, metrics: openIngestMetrics(new Registry()), options }))
     await app.listen({ host: '127.0.0.1', port: 0 })
     onTestFinished(async () => {
