@@ -1,4 +1,4 @@
-// What each caller may do over MQTT, beside the rows of the routes: publish, subscribe, and leave a will.
+// What each caller may do over MQTT, beside the rows of the routes: publish, subscribe, also with others, and leave a will.
 
 import type { IConnackPacket, IConnectPacket, Packet } from 'mqtt-packet'
 import { expect, vi } from 'vitest'
@@ -6,7 +6,7 @@ import { type Client, connectPacket, openClient } from '../../pipeline/mqtt/clie
 import { type Caller, callers, thingKeys, type World } from './world.ts'
 
 export const mqttRows = ([4, 5] as const).flatMap(version =>
-  (['publish', 'subscribe', 'will'] as const).map(action => ({ name: `${action}, version ${version}`, version, action })),
+  (['publish', 'subscribe', 'share', 'will'] as const).map(action => ({ name: `${action}, version ${version}`, version, action })),
 )
 export type MqttRow = (typeof mqttRows)[number]
 
@@ -29,7 +29,7 @@ function wantedMqttCell({ version, action }: MqttRow, caller: Caller): MqttCell 
   if (!withKey.includes(caller)) return { connected: version === 5 ? 0x86 : 4, isChanged: false }
   const isAllowed = mayPublish.includes(caller)
   if (action === 'will') return { connected: 0, isChanged: isAllowed }
-  if (action === 'subscribe') {
+  if (action === 'subscribe' || action === 'share') {
     const code = isAllowed ? 1 : version === 5 ? 0x87 : 0x80
     return { connected: 0, answered: { cmd: 'suback', granted: [code] }, isChanged: false }
   }
@@ -77,7 +77,10 @@ export async function askOverMqtt(
     else await vi.waitFor(() => expect(printed()).toMatch(new RegExp(`"client":"${clientId}".*message refused`)), 10_000)
   } else if (connected === 0) {
     if (action === 'publish') client.send({ ...message, cmd: 'publish', dup: false, messageId: 1 })
-    else client.send({ cmd: 'subscribe', messageId: 1, subscriptions: [{ topic: `channels/${channel}/messages/#`, qos: 1 }] })
+    else {
+      const filter = `${action === 'share' ? `$share/of-${version}/` : ''}channels/${channel}/messages/#`
+      client.send({ cmd: 'subscribe', messageId: 1, subscriptions: [{ topic: filter, qos: 1 }] })
+    }
     const answer = await client.next()
     if (answer !== undefined) packets.push(answer)
     answered = answer && answeredOf(answer)
