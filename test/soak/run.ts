@@ -29,7 +29,7 @@ them if none is named:
   mqtt      while things publish over MQTT with QoS 1 and 2, and subscribers have sessions that stay, one of these strikes:
             ${mqttFaultNames.join(', ')}.
             At the end each acknowledged message is stored, and was delivered to each subscriber: with QoS 2 exactly once, and with
-            QoS 1 repeats are marked.
+            QoS 1 repeats are marked. Of a shared subscription one of the members got it.
   joins     writers join the group and leave it. It goes on, no commit is above what is stored, nothing is lost or stored twice.
   memory    far more messages wait than a slow store takes. The writer's resident memory stays under ${residentMibMax} MiB, and flat.
   hostile   messages with any bytes in key, value, headers and times, for one writer after another, each with the parts of the

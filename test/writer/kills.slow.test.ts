@@ -71,10 +71,10 @@ describeUnlessMissing('kills', missingKafka() ?? missingPostgres(), () => {
     },
   )
 
-  test('messages published over MQTT are stored, and reach sessions that stay, with QoS 2 exactly once, whatever dies (npm run soak -- mqtt: for longer)', async () => {
+  test('messages published over MQTT are stored, and reach sessions that stay, with QoS 2 exactly once, and a group, whatever dies (npm run soak -- mqtt: for longer)', async () => {
     const seed = Number(process.env['SLUICE_TEST_SEED'] ?? randomInt(2 ** 31))
     const lines: string[] = []
-    const kinds: readonly MqttFaultKind[] = ['ingest killed', 'devices cut', 'broker killed', 'ingest killed']
+    const kinds: readonly MqttFaultKind[] = ['ingest killed', 'ingest killed', 'devices cut', 'broker killed']
     const { counted, faults } = await mqttKillRun({ seed, rounds: 1, kinds, perSecond: 200, onProgress: line => void lines.push(line) })
     const said = `seed ${seed} (SLUICE_TEST_SEED)\n${lines.join('\n')}\n${JSON.stringify(counted)}`
     if (process.env['SLUICE_TEST_PROGRESS'] !== undefined) console.log(said)

@@ -1,5 +1,5 @@
-// The kill run of MQTT: things publish with QoS 1 and 2 to two instances of ingest, and subscribers have sessions that stay, while instances, the broker, the writer,
-// and connections of devices and to the broker die. Used by the suite in its short form, and by `npm run soak`.
+// The kill run of MQTT: things publish with QoS 1 and 2 to two instances of ingest, and subscribers have sessions that stay, some of them with a shared subscription,
+// while instances, the broker, the writer, and connections of devices and to the broker die. Used by the suite in its short form, and by `npm run soak`.
 
 import { randomBytes } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -50,7 +50,7 @@ export interface MqttKillReport {
     readonly repeats: number
   }
   readonly seconds: number
-  /** Empty if each acknowledged message is stored and was delivered, each repeat was marked, and with QoS 2 there is none. */
+  /** Empty if each acknowledged message is stored and was delivered, also to a group, each repeat was marked, and with QoS 2 there is none. */
   readonly faults: readonly string[]
 }
 
@@ -66,6 +66,8 @@ interface MqttSite extends Site<RelationalSite> {
 const instances = 2
 const publishers = 4
 const subscribers = 4
+/** With a shared subscription, and QoS 1. */
+const members = 2
 const channelsCount = 3
 const faultsMax = 10
 /** Of the broker, while an instance of ingest is killed. */
@@ -89,11 +91,14 @@ export async function mqttKillRun(plan: MqttKillPlan): Promise<MqttKillReport> {
     return { number, topic, payload: Buffer.from(`[{"n":"m${number}m","v":1}]`) }
   }
   const heard: Subscriber[] = []
+  const group: Subscriber[] = []
   const sending: Publisher[] = []
   try {
     const filters = site.channels.map(channel => `channels/${channel}/messages/#`)
     for (let nth = 0; nth < subscribers; nth++) heard.push(startSubscriber(device(`subscriber-${nth}`, nth), filters, onFault))
-    await Promise.all(heard.map(({ listening }) => listening))
+    const shared = filters.map(filter => `$share/workers/${filter}`)
+    for (let nth = 0; nth < members; nth++) group.push(startSubscriber(device(`member-${nth}`, nth), shared, onFault))
+    await Promise.all([...heard, ...group].map(({ listening }) => listening))
     for (let nth = 0; nth < publishers; nth++)
       sending.push(startPublisher(device(`publisher-${nth}`, nth), perSecond / publishers, next, onFault))
     let strikes = 0
@@ -104,14 +109,14 @@ export async function mqttKillRun(plan: MqttKillPlan): Promise<MqttKillReport> {
         let inFlight = 0
         // A moment at which nothing is in flight shows nothing.
         while ((inFlight = sending.reduce((sum, publisher) => sum + publisher.inFlight(), 0)) === 0) await wait(1)
-        await strike(kind, site, { heard, sending }, random)
+        await strike(kind, site, { heard: [...heard, ...group], sending }, random)
         onProgress?.(
           `${new Date().toISOString()} ${strikes}  ${((performance.now() - startedMs) / 1000).toFixed(1)} s  ${kind}, ${inFlight} in flight`,
         )
       }
     }
     await Promise.all(sending.map(publisher => publisher.stop()))
-    const counted = await check(site, sending, heard, onFault)
+    const counted = await check(site, sending, heard, group, onFault)
     const more = faults.length > faultsMax ? [`and ${faults.length - faultsMax} more`] : []
     return {
       counted: { strikes, ...counted },
@@ -120,7 +125,7 @@ export async function mqttKillRun(plan: MqttKillPlan): Promise<MqttKillReport> {
     }
   } finally {
     // Also after a failure: running clients keep the process alive.
-    await Promise.all([...heard.map(subscriber => subscriber.stop()), ...sending.map(publisher => publisher.stop(0))])
+    await Promise.all([...[...heard, ...group].map(subscriber => subscriber.stop()), ...sending.map(publisher => publisher.stop(0))])
     await site.close()
   }
 }
@@ -211,9 +216,15 @@ async function openMqttSite(): Promise<MqttSite> {
 
 /**
  * What the log has, the store has once, and each subscriber got; as new no oftener than it is in the log. With QoS 2 it is once in the log, and was delivered as often
- * as it is there.
+ * as it is there. A group got it at least as often.
  */
-async function check(site: MqttSite, sending: readonly Publisher[], heard: readonly Subscriber[], onFault: (text: string) => void) {
+async function check(
+  site: MqttSite,
+  sending: readonly Publisher[],
+  heard: readonly Subscriber[],
+  group: readonly Subscriber[],
+  onFault: (text: string) => void,
+) {
   const ends = await site.logEnds()
   if (!(await site.untilStored(ends))) onFault(`the writer did not drain: ${site.writers[0]?.printed().slice(-2000)}`)
   const inLog = countsOf((await readTopic(site.kafka.brokers, site.topic)).map(({ value }) => value.toString()))
@@ -231,7 +242,7 @@ async function check(site: MqttSite, sending: readonly Publisher[], heard: reado
       onFault(`message ${number} is ${copies} times in the log, and ${stored.get(number) ?? 0} times in the store`)
 
   for (const subscriber of heard) {
-    await untilHeard(subscriber, inLog)
+    await untilHeard([subscriber], inLog, quietMs)
     for (const [number, copies] of inLog) {
       const { fresh, repeats, by } = subscriber.heard.get(number) ?? { fresh: 0, repeats: 0, by: [] }
       const isRight = subscriber.qos === 1 ? fresh <= copies && fresh + repeats >= copies : fresh + repeats === copies
@@ -241,24 +252,30 @@ async function check(site: MqttSite, sending: readonly Publisher[], heard: reado
         )
     }
   }
+  await untilHeard(group, inLog, quietMs + silentMs)
+  for (const [number, copies] of inLog)
+    if (timesHeard(group, number) < copies)
+      onFault(`the group got message ${number} ${timesHeard(group, number)} times, and it is ${copies} times in the log`)
   const repeats = heard.flatMap(subscriber => [...subscriber.heard.values()]).reduce((sum, one) => sum + one.repeats, 0)
   return { acknowledged: acknowledged.length, acknowledgedOnce: once.length, inLog: sumOf(inLog), stored: texts.length, repeats }
 }
 
 const quietMs = 5_000
+/** How long the group of an instance that was killed waits for another (sessions/kafka.ts). */
+const silentMs = 15_000
 
-/** Resolves when the subscriber has got them all as often as they are in the log, or nothing new for a while. */
-async function untilHeard({ heard }: Subscriber, inLog: ReadonlyMap<number, number>): Promise<void> {
+const timesHeard = (subscribers: readonly Subscriber[], number: number): number =>
+  subscribers.flatMap(({ heard }) => heard.get(number) ?? []).reduce((sum, { fresh, repeats }) => sum + fresh + repeats, 0)
+
+/** Resolves when together they have got all as often as it is in the log, or nothing new for a while. */
+async function untilHeard(subscribers: readonly Subscriber[], inLog: ReadonlyMap<number, number>, quietMsMax: number): Promise<void> {
   let [known, sinceMs] = [-1, 0]
   for (;;) {
     let lacking = 0
-    for (const [number, copies] of inLog) {
-      const { fresh, repeats } = heard.get(number) ?? { fresh: 0, repeats: 0 }
-      lacking += Math.max(copies - fresh - repeats, 0)
-    }
+    for (const [number, copies] of inLog) lacking += Math.max(copies - timesHeard(subscribers, number), 0)
     if (lacking === 0) return
     if (lacking !== known) [known, sinceMs] = [lacking, performance.now()]
-    else if (performance.now() - sinceMs > quietMs) return
+    else if (performance.now() - sinceMs > quietMsMax) return
     await wait(50)
   }
 }
