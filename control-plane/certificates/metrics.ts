@@ -20,7 +20,7 @@ export function watchExpiries(registry: Registry, certificates: Pick<Certificate
   }
   const earliest = new Gauge({
     name: 'certificates_earliest_expiry_timestamp_seconds',
-    help: 'When the first thing has no valid certificate any more, in seconds since 1970; NaN if none has one.',
+    help: 'When the first thing no longer has a valid certificate, in seconds since 1970; NaN if none has one.',
     aggregator: 'min',
     registers: [],
     async collect() {

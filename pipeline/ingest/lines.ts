@@ -93,6 +93,6 @@ function parse(bytes: Uint8Array): Record<string, unknown> {
   throw fault(`this is not an object: ${form}`)
 }
 
-function fault(detail: string, place = ''): HttpError {
-  return new HttpError('malformed_request', detail, { faults: [{ pointer: `/path${place}`, detail }] })
+function fault(detail: string, pointer = ''): HttpError {
+  return new HttpError('malformed_request', detail, { faults: [{ pointer: `/path${pointer}`, detail }] })
 }

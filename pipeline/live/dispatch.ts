@@ -154,8 +154,10 @@ export async function openDispatch(
       if (member === undefined) back[partition] = Math.min(back[partition]!, offset)
     isGoingBack = true
     const own = ++round
-    const found = await follow(following.log, back)
-    if (own !== round) return found.stop()
+    const found = await follow(following.log, back).catch((error: unknown) => {
+      if (own === round) throw error
+    })
+    if (found === undefined || own !== round) return found?.stop()
     // Until now, so that no loss of the log is missed.
     following.stop()
     following = found

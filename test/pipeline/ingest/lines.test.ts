@@ -2,8 +2,8 @@
 
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openOwnerBounds } from '../../../pipeline/ingest/owner-bounds.ts'
-import { openQuotas } from '../../../pipeline/ingest/quotas.ts'
+import { openOwnerBounds } from '../../../pipeline/ingest/bounds/owner-bounds.ts'
+import { openQuotas } from '../../../pipeline/ingest/bounds/quotas.ts'
 import { LogUnavailableError } from '../../../pipeline/log.ts'
 import { type Body, channel, type IngestSite, looseKey, openSite, thing } from './site.ts'
 
@@ -127,7 +127,7 @@ test('messages of a thing whose owner has bounds are decoded, and count together
   })
   expect((await publish(lines(5_000))).json).toMatchObject({
     status: 413,
-    detail: expect.stringMatching(/^the messages count as 1080000 bytes, .*fewer in one request/),
+    detail: expect.stringMatching(/^the messages count as 1085000 bytes, .*fewer in one request/),
   })
   expect((await publish(lines(4_000))).status).toBe(202)
   expect((await publish(lines(1_000))).status).toBe(429)

@@ -1,8 +1,8 @@
 // What the things of users who registered themselves may publish: bytes a minute, formats, and nothing that the transformer refuses.
 
 import { expect, test } from 'vitest'
-import { type OwnerBounds, openOwnerBounds } from '../../../pipeline/ingest/owner-bounds.ts'
-import { openQuotas } from '../../../pipeline/ingest/quotas.ts'
+import { type OwnerBounds, openOwnerBounds } from '../../../pipeline/ingest/bounds/owner-bounds.ts'
+import { openQuotas } from '../../../pipeline/ingest/bounds/quotas.ts'
 import { LogUnavailableError } from '../../../pipeline/log.ts'
 import { channel, openSite } from './site.ts'
 
@@ -158,7 +158,7 @@ test('over HTTP many rows of few bytes use up the bytes: 429 before the next bod
   const publish = (body: string) => site.publish(`/channels/${channel}/messages`, body)
   site.keys.isBounded = true
   const tooMany = await publish(packOf(7_000))
-  expect([tooMany.status, tooMany.json['detail']]).toEqual([413, expect.stringContaining('for its 7000 rows')])
+  expect([tooMany.status, tooMany.json['detail']]).toEqual([413, expect.stringContaining('for 7000 rows')])
   expect((await publish(packOf(6_990))).status).toBe(202)
   const late = await publish('a'.repeat(262_145))
   expect([late.status, late.headers.get('retry-after'), late.json['detail']]).toEqual([

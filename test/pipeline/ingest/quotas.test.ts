@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import type { HttpError } from '../../../http/errors.ts'
-import { openQuotas, type Quotas } from '../../../pipeline/ingest/quotas.ts'
+import { openQuotas, type Quotas } from '../../../pipeline/ingest/bounds/quotas.ts'
 import { LogUnavailableError } from '../../../pipeline/log.ts'
 import { channel, key, looseKey, openSite, thing } from './site.ts'
 

@@ -1,4 +1,6 @@
 // Publishing over HTTP: accepted messages are stored in the log unchanged; refused ones are not, and the answer says what to do.
+//
+// Longer than most files: one site for all requests.
 
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'

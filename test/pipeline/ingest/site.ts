@@ -11,9 +11,9 @@ import type { AccessControl, AccessRequest } from '../../../control-plane/client
 import { createServer } from '../../../http/server.ts'
 import { type EmbeddedLog, openEmbeddedLog } from '../../../pipeline/embedded-log/log.ts'
 import type { ArrivalListener } from '../../../pipeline/ingest/arrivals.ts'
+import type { OwnerBounds } from '../../../pipeline/ingest/bounds/owner-bounds.ts'
+import type { Quotas } from '../../../pipeline/ingest/bounds/quotas.ts'
 import { openIngestMetrics } from '../../../pipeline/ingest/metrics.ts'
-import type { OwnerBounds } from '../../../pipeline/ingest/owner-bounds.ts'
-import type { Quotas } from '../../../pipeline/ingest/quotas.ts'
 import { ingestRoutes } from '../../../pipeline/ingest/routes.ts'
 
 export const channel: string = randomUUID()

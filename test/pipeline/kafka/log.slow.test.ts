@@ -1,4 +1,6 @@
 // What the log on Kafka writes, and where: read back with an independent decoder.
+//
+// Longer than most files: one broker for all.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,4 +1,6 @@
 // What subscribers hear, when, and how often; and which subscriptions are refused.
+//
+// Longer than most files: all share what is appended and heard.
 
 import { setImmediate as turn } from 'node:timers/promises'
 import type { IPublishPacket, ISubackPacket, ISubscription, Packet } from 'mqtt-packet'

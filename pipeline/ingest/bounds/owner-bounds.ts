@@ -3,10 +3,10 @@
 //
 // All of it is in the memory of this process, so each ingest process counts separately, from its start.
 
-import type { Logger } from '../../config/logger.ts'
-import { HttpError } from '../../http/errors.ts'
+import type { Logger } from '../../../config/logger.ts'
+import { HttpError } from '../../../http/errors.ts'
+import type { Decoded } from '../strict-handling.ts'
 import { openBuckets } from './quotas.ts'
-import type { Decoded } from './strict-handling.ts'
 
 export interface OwnerBounds {
   /**

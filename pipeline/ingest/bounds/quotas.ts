@@ -3,8 +3,8 @@
 // Each is a token bucket that holds one minute's worth of messages and refills continuously. Buckets are in the memory of this process, so each
 // ingest process counts separately.
 
-import { HttpError } from '../../http/errors.ts'
-import type { IngestOptions } from './options.ts'
+import { HttpError } from '../../../http/errors.ts'
+import type { IngestOptions } from '../options.ts'
 
 export interface Quotas {
   /**
