@@ -12,7 +12,7 @@ import { readProject, type SourceFile } from '../tidy/files.ts'
 const seesRequests = /^(http|pipeline\/(ingest|administration|dead-letters|audit)|readers|control-plane|console|transformers)\b.*\.ts$/
 
 /** Operators alone write its texts. */
-const layouts = 'control-plane/provisioning/content.ts'
+const layouts = 'control-plane/provisioning/names.ts'
 
 /** Expressions that are made by code, and what to call instead. Those of routes are Fastify's paths, whose parameters are whole segments. */
 const made: Readonly<Record<string, ((text: string) => unknown) | undefined>> = {

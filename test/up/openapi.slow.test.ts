@@ -105,6 +105,6 @@ async function publishExamples(url: string, { paths }: Document): Promise<void> 
       published.push(type)
     }
   }
-  const senml = ['application/senml+json', 'application/senml+cbor']
-  expect(published).toEqual([...senml, 'application/json', ...senml])
+  const all = ['application/senml+json', 'application/senml+cbor', 'application/x-ndjson']
+  expect(published).toEqual([...all, 'application/json', ...all])
 }
