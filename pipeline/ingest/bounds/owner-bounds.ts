@@ -93,9 +93,10 @@ export function openOwnerBounds(logger?: Pick<Logger, 'warn'>, nowMs: () => numb
         allRows += rows
       }
       if (bytes > bytesPerMinute) {
-        const [counts, instead] =
-          messages.length === 1 ? ['the message counts', 'split it into several'] : ['the messages count', 'send fewer in one request']
-        const detail = `${counts} as ${bytes} bytes, for ${allRows} rows or the length, and ${ownerMost} ${bytesPerMinute} a minute: ${instead}, or ${liftBounds}`
+        const isOne = messages.length === 1
+        const [count, its] = isOne ? ['the message counts', 'its'] : ['the messages count', 'their']
+        const instead = isOne ? 'split it into several' : 'send fewer in one request'
+        const detail = `${count} as ${bytes} bytes, for ${its} ${allRows} rows or ${its} length, and ${ownerMost} ${bytesPerMinute} a minute: ${instead}, or ${liftBounds}`
         throw new HttpError('too_large', detail)
       }
       checkAt(nowMs(), owner, bytes)

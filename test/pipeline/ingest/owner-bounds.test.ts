@@ -52,7 +52,7 @@ test('a message counts by its payload and 200 bytes, or by 150 bytes a row', () 
 
 test('a message that counts for more than a minute is too large, and counts nothing', () => {
   const { bounds } = openClocked()
-  expect(() => bounds.take('a', [{ payloadBytes: 1_000, rows: 6_991, format: 'x' }])).toThrow(/counts as 1048650 bytes, for 6991 rows/)
+  expect(() => bounds.take('a', [{ payloadBytes: 1_000, rows: 6_991, format: 'x' }])).toThrow(/counts as 1048650 bytes, for its 6991 rows/)
   expect(() => take(bounds, 'a', mebibyte + 1)).toThrow(/split it into several/)
   take(bounds, 'a', mebibyte)
 })
@@ -158,7 +158,7 @@ test('over HTTP many rows of few bytes use up the bytes: 429 before the next bod
   const publish = (body: string) => site.publish(`/channels/${channel}/messages`, body)
   site.keys.isBounded = true
   const tooMany = await publish(packOf(7_000))
-  expect([tooMany.status, tooMany.json['detail']]).toEqual([413, expect.stringContaining('for 7000 rows')])
+  expect([tooMany.status, tooMany.json['detail']]).toEqual([413, expect.stringContaining('for its 7000 rows')])
   expect((await publish(packOf(6_990))).status).toBe(202)
   const late = await publish('a'.repeat(262_145))
   expect([late.status, late.headers.get('retry-after'), late.json['detail']]).toEqual([
