@@ -100,7 +100,7 @@ export const messageRows: readonly Row[] = [
     request: at => ({
       ...channel(at),
       type: 'application/x-ndjson',
-      body: '{"payload":[{"n":"b","v":2}]}\n{"subtopic":"c","payload":{"d":1}}',
+      body: '{"payload":[{"n":"b","v":2}]}\n{"subtopic":"weather","payload":{"tmp":3}}',
     }),
     answer: () => ({ ids: [text, text] }),
   },
