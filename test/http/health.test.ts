@@ -125,8 +125,8 @@ test.each([
   ['a container that is nearly full', 1_000, 950, 0.95],
   ['a large machine, of which the heap is the smaller part', 0, 1_000, expect.closeTo(0.1, 0)],
 ])('the memory that is used is that of %s', async (_what, limit, used, expected) => {
-  const spies = [vi.spyOn(process, 'constrainedMemory').mockReturnValue(limit), vi.spyOn(process.memoryUsage, 'rss').mockReturnValue(used)]
-  onTestFinished(() => spies.forEach(spy => void spy.mockRestore()))
+  vi.spyOn(process, 'constrainedMemory').mockReturnValue(limit)
+  vi.spyOn(process.memoryUsage, 'rss').mockReturnValue(used)
   const registry = new Registry()
   memoryMetrics(registry)
   expect((await registry.getSingleMetric('memory_used_ratio')!.get()).values).toEqual([{ value: expected, labels: {} }])
