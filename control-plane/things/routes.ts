@@ -64,8 +64,8 @@ export function thingRoutes(app: HttpServer, { things, requestedIds, authenticat
   })
 
   app.get('/things', { schema: listThingsSchema, onRequest }, async (request, reply) => {
-    const { name, metadata, shared } = request.query
-    const filter = { name, metadata: parseMetadataFilter(metadata), shared }
+    const { name, metadata, external_id: externalId, shared } = request.query
+    const filter = { name, metadata: parseMetadataFilter(metadata), externalId: externalId || undefined, shared }
     const by = searcherOf(callerOf(request), reply)
     const { items, ...page } = pageOf(await things.list(by, filter, request.query), request.query)
     return reply.headers(unstored).send({ ...page, things: items })
@@ -75,7 +75,8 @@ export function thingRoutes(app: HttpServer, { things, requestedIds, authenticat
     scope.post('/things/search', { schema: searchThingsSchema, onRequest }, async (request, reply) => {
       checkMetadataFilter(request.body.metadata, '/body/metadata')
       const by = searcherOf(callerOf(request), reply)
-      const { items, ...page } = pageOf(await things.list(by, request.body, request.body), request.body)
+      const { external_id: externalId, ...filter } = request.body
+      const { items, ...page } = pageOf(await things.list(by, { ...filter, externalId: externalId || undefined }, filter), filter)
       return reply.headers(unstored).send({ ...page, things: items })
     })
   })

@@ -61,6 +61,14 @@ export const createThingsSchema = {
 
 const thingsPage = Type.Object({ ...pageAnswer, ...orderAnswer, things: Type.Array(thingSchema) }, pageOptions('ThingsPage'))
 
+/** An empty one counts as left out. */
+const externalIdQuery = Type.Optional(
+  Type.String({
+    description: 'Only the things of your device with this external id: of its mapping and of its bootstrap configuration.',
+    examples: ['02:42:ac:11:00:02'],
+  }),
+)
+
 export const listThingsSchema = {
   ...needsToken,
   operationId: 'listThings',
@@ -70,6 +78,7 @@ export const listThingsSchema = {
     ...orderQuery,
     name: nameQuery,
     metadata: metadataQuery,
+    external_id: externalIdQuery,
     shared: Type.Optional(
       Type.Boolean({
         description: 'true also lists the things of others that you may read: shared with you, with your groups, or with everyone.',
@@ -86,7 +95,7 @@ export const searchThingsSchema = {
   summary: 'Search your things',
   description: 'Like GET /things, with the filters in a body of any content type.',
   body: Type.Object(
-    { ...pageQuery, ...orderQuery, name: nameQuery, metadata: Type.Optional(metadataSchema) },
+    { ...pageQuery, ...orderQuery, name: nameQuery, metadata: Type.Optional(metadataSchema), external_id: externalIdQuery },
     { title: 'ThingsSearch', optionalBody: true },
   ),
   response: { 200: thingsPage, ...errorAnswers(...bodyCodes, 'query_too_large', 'unauthenticated') },

@@ -2,7 +2,7 @@
 //
 // Longer than most files: every statement on things is here.
 
-import type { Database, SqlRow } from '../../database/database.ts'
+import type { Database, SqlRow, SqlValue } from '../../database/database.ts'
 import { parseJsonText } from '../../http/requests/json-body.ts'
 import type { Certificates } from '../certificates/store.ts'
 import { type EntityFilter, filteredRows, foldedName, type Metadata, type NewEntity } from '../entity.ts'
@@ -27,6 +27,8 @@ export interface Thing {
 export interface ThingFilter extends EntityFilter {
   /** Whether to include things of others that the user may read. */
   readonly shared?: boolean | undefined
+  /** Of a device of the user: only its things. */
+  readonly externalId?: string | undefined
 }
 
 export interface Things {
@@ -112,6 +114,10 @@ const columns = 'things.id, things.name, things.metadata, things.key_ciphertext'
 const listSql = (whose: string) => `SELECT ordinal, ${columns} FROM control_plane.things WHERE ${whose} AND ${isDelivered('things.id')}`
 const ownSql = listSql('owner = $1')
 const readableSql = listSql('(owner = $1 OR id = ANY($2::uuid[]))')
+/** Those of the mapping and of the configuration that the user, $1, has for an external id. */
+const deviceSql = (externalId: string): string => ` AND id = ANY (ARRAY(
+  SELECT unnest(things) FROM control_plane.mappings WHERE owner = $1 AND external_id = ${externalId}
+  UNION ALL SELECT thing FROM control_plane.bootstrap_configs WHERE owner = $1 AND external_id = ${externalId}))`
 
 const isConnectedSql = 'SELECT FROM control_plane.connections WHERE connections.thing = things.id AND connections.channel = $2'
 const connectedSql = `
@@ -240,10 +246,12 @@ export function openThings({ database, policies, writes, thingKeys, certificates
       return row?.owner
     },
 
-    async list(by, { shared = false, ...filter }, page) {
+    async list(by, { shared = false, externalId, ...filter }, page) {
       const { user, signal } = by
-      const whose = shared ? [user, (await policies.objects(user, 'read', signal)).filter(isId)] : [user]
-      return toPage(await filteredRows<ThingRow>(database, [shared ? readableSql : ownSql, whose], filter, page, by), toThing)
+      const values: SqlValue[] = shared ? [user, (await policies.objects(user, 'read', signal)).filter(isId)] : [user]
+      let sql = shared ? readableSql : ownSql
+      if (externalId !== undefined) sql += deviceSql(`$${values.push(externalId)}`)
+      return toPage(await filteredRows<ThingRow>(database, [sql, values], filter, page, by), toThing)
     },
 
     async listConnected(owner, channel, connected, page) {

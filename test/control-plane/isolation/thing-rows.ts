@@ -59,6 +59,29 @@ export const thingRows: readonly Row[] = [
     answer: at => pageOf('things', readableThings(at)),
     queries: ['?shared=true&name=ensor'],
   },
+  ...[{}, { shared: 'true' }].map(
+    (more): Row => ({
+      ...route,
+      route: 'GET /things',
+      what: `of a device${'shared' in more ? ', with those of others' : ''}`,
+      allowed: everyUser,
+      status: 200,
+      request: at => ({ query: { ...wholePage, ...more, external_id: at.site.device.id } }),
+      // External ids of others are unknown, also those of things that the caller may read.
+      answer: at => pageOf('things', ownThings(at).slice(0, ownSite(at) === at.site ? 1 : 0)),
+      tolerates: ['device'],
+    }),
+  ),
+  {
+    ...route,
+    route: 'POST /things/search',
+    what: 'of a device',
+    allowed: everyUser,
+    status: 200,
+    request: at => ({ body: { limit: 100, external_id: at.site.device.id } }),
+    answer: at => pageOf('things', ownThings(at).slice(0, ownSite(at) === at.site ? 1 : 0)),
+    tolerates: ['device'],
+  },
   {
     ...route,
     route: 'POST /things/search',

@@ -44,6 +44,28 @@ describePlatform('search of things', platform => {
     expect((await search(await platform().user(), {})).json?.total).toBe(0)
   })
 
+  test('an external id finds the things of its mapping and of its configuration, and no others', async () => {
+    const user = await platform().user()
+    const ask = (path: string, body: object): Promise<Answer> => call(platform().url, 'POST', path, { authorization: user.token, body })
+    const [one, other] = (await create(user, [{ name: 'one' }, { name: 'other' }])).json!['things'] as [{ id: string }, { id: string }]
+    await ask('/things/configs', { thing_id: one.id, external_id: 'é/1', external_key: 'external key' })
+    const { things } = (await ask('/mapping', { external_id: 'gateway', external_key: 'external key' })).json as {
+      things: { id: string }[]
+    }
+    const found = async (externalId: string): Promise<unknown> => {
+      const body = await search(user, { external_id: externalId, order: 'id' })
+      const path = `/things?order=id&external_id=${encodeURIComponent(externalId)}`
+      const query = await call(platform().url, 'GET', path, { authorization: user.token })
+      expect(query.json).toEqual(body.json)
+      return (body.json!['things'] as { id: string }[]).map(({ id }) => id)
+    }
+    expect(await found('é/1')).toEqual([one.id])
+    expect(await found('gateway')).toEqual(things.map(({ id }) => id))
+    for (const unknown of ['gate', 'GATEWAY', one.id, 'x'.repeat(1_000)]) expect([unknown, await found(unknown)]).toEqual([unknown, []])
+    expect(await found('')).toEqual([one, other, ...things].map(({ id }) => id).sort())
+    expect((await search(user, { external_id: 'gateway', name: 'one' })).json).toMatchObject({ total: 0 })
+  })
+
   test.each([
     { limit: 101 },
     { limit: '5' },
@@ -52,6 +74,7 @@ describePlatform('search of things', platform => {
     { dir: 'up' },
     { metadata: [] },
     { name: 1 },
+    { external_id: 1 },
     { metadata: { a: '\0' } },
   ])('a search with %o is malformed', async body => {
     expect((await search(await platform().user(), body)).status).toBe(400)
