@@ -264,6 +264,8 @@ CREATE TABLE mappings (
   -- All of them, in the order of the layout.
   things uuid[] NOT NULL,
   channels uuid[] NOT NULL,
+  -- Those of the channels that were there before: deleting the mapping leaves them.
+  existing uuid[] NOT NULL DEFAULT '{}',
   is_whitelisted boolean NOT NULL,
   -- The issuer of the certificates, which are in their own table.
   issuing_ca text,

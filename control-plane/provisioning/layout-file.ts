@@ -8,6 +8,7 @@ import { parseJsonText } from '../../http/requests/json-body.ts'
 import { rsaBits } from '../certificates/csr.ts'
 import { parseDuration } from '../certificates/request.ts'
 import { nameBytesMax } from '../entity.ts'
+import { idSchema, toChannelId } from '../ids.ts'
 import { textFault } from '../requests/text.ts'
 import { contentFaults, nameFaults, plainFaults, type TreeFault } from './content.ts'
 import { defaultLayout, type Layout } from './layout.ts'
@@ -20,12 +21,12 @@ const certificateSecondsMax = 876_000 * 3_600
 
 const tree = (description: string) => Type.Record(Type.String(), Type.Unknown(), { default: {}, description })
 
-const entities = (defaults: Layout['things'] | Layout['channels'], minItems: number) =>
-  Type.Array(Type.Object({ name: Type.String({ default: '' }), metadata: tree('A JSON object.') }), {
-    default: defaults.map(({ name, metadata }) => ({ name, metadata })),
-    minItems,
-    maxItems: entitiesMax,
-  })
+const named = { name: Type.String({ default: '' }), metadata: tree('A JSON object.') }
+const listOf = (defaults: Layout['things'] | Layout['channels'], minItems: number) => ({
+  default: defaults.map(({ name, metadata }) => ({ name, metadata })),
+  minItems,
+  maxItems: entitiesMax,
+})
 
 /** Settings that variables can also set. Variables take precedence; older ones apply only if the file does not have the setting. */
 const settings = {
@@ -56,8 +57,11 @@ const layoutSchema = Type.Object({
     keyBits: Type.Optional(Type.Integer({ environment: 'MF_PROVISION_CERTS_RSA_BITS' })),
     keyType: Type.Optional(Type.String()),
   }),
-  things: entities(defaultLayout.things, 1),
-  channels: entities(defaultLayout.channels, 0),
+  things: Type.Array(Type.Object(named), listOf(defaultLayout.things, 1)),
+  channels: Type.Array(
+    Type.Object({ ...named, id: Type.Optional(idSchema('channel', 'Of a channel that exists.')) }),
+    listOf(defaultLayout.channels, 0),
+  ),
 })
 type LayoutOptions = Static<typeof layoutSchema>
 
@@ -117,13 +121,14 @@ function parseContent(text: string, faults: OptionFault[]): unknown {
 }
 
 /** @throws OptionsError */
-function layoutOf({ things, channels, bootstrap, cert }: LayoutOptions, placeOf: (keys: readonly string[]) => string): Layout {
+function layoutOf({ things, channels: given, bootstrap, cert }: LayoutOptions, placeOf: (keys: readonly string[]) => string): Layout {
   const faults: OptionFault[] = []
   const note = (keys: readonly string[], problem: string): number =>
     faults.push({ place: placeOf(keys), problem: `${keys.join('.')} ${problem}` })
   const noteTree = (above: readonly string[], found: readonly TreeFault[]): void =>
     found.forEach(({ keys, problem }) => note([...above, ...keys], problem))
 
+  const channels: Layout['channels'] = given.map(({ id, ...channel }) => (id === undefined ? channel : { ...channel, id: toChannelId(id) }))
   for (const [kind, list] of Object.entries({ things, channels })) {
     for (const [index, { name, metadata }] of list.entries()) {
       const above = [kind, String(index)]
@@ -132,6 +137,11 @@ function layoutOf({ things, channels, bootstrap, cert }: LayoutOptions, placeOf:
       noteTree(above, nameFaults(name))
       noteTree([...above, 'metadata'], plainFaults(metadata))
     }
+  }
+  for (const [at, { id, name }] of channels.entries()) {
+    const first = channels.findIndex(other => other.id === id)
+    if (id !== undefined && first < at) note(['channels', String(at), 'id'], `is that of channels.${first} too: remove one`)
+    if (id !== undefined && name !== '') note(['channels', String(at), 'name'], 'is that of a channel that exists: remove it, or the id')
   }
   const external = [...things.keys()].filter(index => Object.hasOwn(things[index]!.metadata, 'external_id'))
   if (external.length > 1) {

@@ -4,7 +4,7 @@
 import type { KeyType, RsaBits } from '../certificates/csr.ts'
 import type { Channel } from '../channels/store.ts'
 import type { Metadata, NewEntity } from '../entity.ts'
-import type { ThingId } from '../ids.ts'
+import type { ChannelId, ThingId } from '../ids.ts'
 import { fillName, hasRequestName, type RequestNames } from './names.ts'
 
 /** A thing of the layout. */
@@ -19,6 +19,8 @@ export interface LayoutChannel {
   readonly name: string
   /** `type` is `control`, `data` or `export` for the edge agent. */
   readonly metadata: Metadata
+  /** Of a channel that exists, and that things of many mappings share; absent for one that each mapping creates. */
+  readonly id?: ChannelId
 }
 
 /** A JSON tree that keeps the types of the TOML file: text, integers, booleans, arrays, tables. */
@@ -71,7 +73,9 @@ export interface Preview {
 /** @throws HttpError `malformed_request` if a name would be too long */
 export function previewOf(layout: Layout, request: RequestNames): Preview {
   const { isProvisioned, hasCertificates } = layout.bootstrap
-  const channels = layout.channels.map(({ name, metadata }) => ({ name: fillName(name, request), metadata }))
+  const channels = layout.channels
+    .filter(({ id }) => id === undefined)
+    .map(({ name, metadata }) => ({ name: fillName(name, request), metadata }))
   const things = layout.things.map(thing => filled(thing, request))
   const unkept = hasCertificates ? things.filter((_, at) => !isProvisioned || !layout.things[at]!.isExternal) : []
   return { things, channels, keysShownOnce: unkept.map(({ name }) => name) }
@@ -83,6 +87,12 @@ function filled({ isExternal, metadata, name }: LayoutThing, request: RequestNam
   const { externalId, name: requested = '' } = request
   const isReplaced = requested !== '' && !hasRequestName(name)
   return { name: isReplaced ? requested : own, metadata: { ...metadata, external_id: externalId, type: 'gateway' } }
+}
+
+/** The channels of a mapping in the order of the layout. @param existing all those that the layout names */
+export function inOrder<New>(layout: Layout, created: readonly New[], existing: readonly Channel[]): (New | Channel)[] {
+  const left = [...created]
+  return layout.channels.map(({ id }) => existing.find(channel => channel.id === id) ?? left.shift()!)
 }
 
 /** The metadata by which agents find their configuration and channels. */

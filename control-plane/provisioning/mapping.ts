@@ -13,15 +13,15 @@ import { type ExternalCredential, type ExternalKeys, ExternalKeyTakenError } fro
 import type { IssuedCertificate } from '../certificates/record.ts'
 import type { Certificates } from '../certificates/store.ts'
 import type { Channel, Channels } from '../channels/store.ts'
-import type { Connections } from '../connections/store.ts'
-import { newThingId, type ThingId, type UserId } from '../ids.ts'
+import { type Connections, lockOwnedChannels } from '../connections/store.ts'
+import { type ChannelId, newThingId, type ThingId, type UserId } from '../ids.ts'
 import { openFairQueue, type Requester } from '../outside/fair-queue.ts'
 import type { Thing, Things } from '../things/store.ts'
 import { demandCapacity } from '../users/bounds.ts'
 import type { Caller, Write, Writes } from '../writes.ts'
 import { type AnsweredCertificates, answerOf, issuedBy, requestsFor } from './certificates.ts'
 import { fillContent } from './content.ts'
-import { type Layout, type Preview, previewOf, referencesOf } from './layout.ts'
+import { inOrder, type Layout, type Preview, previewOf, referencesOf } from './layout.ts'
 import type { MappingRows, StoredMapping } from './store.ts'
 
 export interface MappingRequest extends ExternalCredential {
@@ -87,6 +87,16 @@ export function openMappings(parts: Parts): Mappings {
     layout.things.findIndex(({ isExternal }) => isExternal),
   )
 
+  const existingIds = layout.channels.flatMap(({ id }) => id ?? [])
+
+  /** The channels that the layout names. @throws HttpError `forbidden` if one does not exist or is another user's */
+  async function existingOf(owner: UserId, transaction?: Queries): Promise<Channel[]> {
+    if (existingIds.length === 0) return []
+    const existing = await rows.channels(owner, existingIds, transaction)
+    if (existing.length === existingIds.length) return existing
+    throw new HttpError('forbidden', 'the layout names a channel by its id that you do not own: ask who runs the platform')
+  }
+
   /** @throws HttpError if the request may not have the mapping */
   function demandOwn(found: StoredMapping, request: MappingRequest): void {
     if (!externalKeys.isKept(found.keyLookup, request)) {
@@ -105,7 +115,7 @@ export function openMappings(parts: Parts): Mappings {
     }
     if (await rows.isTaken(request)) throw new ExternalKeyTakenError()
     if (isProvisioned) await bootstrapConfigs.demandFree(owner, request)
-    await demandCapacity(database, owner, 'channels', layout.channels.length)
+    await demandCapacity(database, owner, 'channels', layout.channels.length - existingIds.length)
     await demandCapacity(database, owner, 'things', layout.things.length)
     return true
   }
@@ -124,12 +134,19 @@ export function openMappings(parts: Parts): Mappings {
     }
     if (await rows.isTaken(request, write)) throw new ExternalKeyTakenError()
 
+    // None of them is deleted before the write ends.
+    await lockOwnedChannels(write, existingIds)
+    const existing = await existingOf(write.user, write)
     const madeChannels = await channels.create(write, filled.channels)
-    const channelIds = madeChannels.map(({ id }) => id)
-    await write.policies.add([], channelIds)
+    const allChannels = inOrder(layout, madeChannels, existing)
+    const channelIds = idsOf(allChannels)
+    // Not the existing ones: these are deleted if the policies of the things cannot be delivered.
+    await write.policies.add([], idsOf(madeChannels))
+    // What the layout says of an existing one; its own metadata may change.
+    const named = allChannels.map((channel, at) => ({ ...channel, metadata: layout.channels[at]!.metadata }))
     const newThings = filled.things.map((thing, at) =>
       layout.things[at]!.isExternal
-        ? { ...thing, metadata: { ...thing.metadata, ...referencesOf(ids[at]!, madeChannels, isProvisioned) } }
+        ? { ...thing, metadata: { ...thing.metadata, ...referencesOf(ids[at]!, named, isProvisioned) } }
         : thing,
     )
     const requested = ids.map(id => ({ id }))
@@ -137,23 +154,23 @@ export function openMappings(parts: Parts): Mappings {
     const thing = madeThings[main]!
     if (isWhitelisted && !(await connections.connect(write, channelIds, ids))) throw notFound()
     await store(write)
-    if (isProvisioned) await configure(write, request, thing, madeChannels, issued[main])
+    if (isProvisioned) await configure(write, request, thing, named, issued[main])
 
-    const mappingFields = { thing: thing.id, things: ids, channels: channelIds, isWhitelisted, issuer: issued[0] }
+    const mappingFields = { thing: thing.id, things: ids, channels: channelIds, existing: existingIds, isWhitelisted, issuer: issued[0] }
     await rows.insert(write, { ...request, ...mappingFields })
     write.note('mapping.create', [...ids, ...channelIds])
-    return { things: madeThings, channels: madeChannels, whitelisted: whitelist(ids, isWhitelisted), ...answerOf(issued) }
+    return { things: madeThings, channels: allChannels, whitelisted: whitelist(ids, isWhitelisted), ...answerOf(issued) }
   }
 
   async function configure(
     write: Write & Caller,
     { externalId, externalKey }: MappingRequest,
     thing: Thing,
-    thingChannels: readonly Channel[],
+    thingChannels: readonly Required<Channel>[],
     certificate: IssuedCertificate | undefined,
   ): Promise<void> {
     const { certificate: clientCert, privateKey: clientKey, issuingCa: caCert } = certificate ?? {}
-    const values = { externalId, thing, channels: thingChannels.map(channel => ({ ...channel, metadata: channel.metadata ?? {} })) }
+    const values = { externalId, thing, channels: thingChannels }
     const created = await bootstrapConfigs.create(write, {
       externalId,
       externalKey,
@@ -193,6 +210,7 @@ export function openMappings(parts: Parts): Mappings {
   ): Promise<Mapping | undefined> {
     // A mapping that exists, or cannot be created, needs no certificates.
     if (!(await isFree(by.user, request))) return undefined
+    await existingOf(by.user)
     const found = new Error('another instance has created the mapping')
     return certificates
       .issuing(by, requestsFor(prepared.ids, layout.certificate), async (issued, store) => {
@@ -225,7 +243,8 @@ export function openMappings(parts: Parts): Mappings {
 
     async preview(owner, request) {
       if (!(await isFree(owner, request))) return { things: [], channels: [], keysShownOnce: [] }
-      return previewOf(layout, request)
+      const preview = previewOf(layout, request)
+      return { ...preview, channels: inOrder(layout, preview.channels, await existingOf(owner)) }
     },
 
     async thingsOf(owner, externalId) {
@@ -238,9 +257,10 @@ export function openMappings(parts: Parts): Mappings {
         const found = await rows.find(write.user, externalId, write)
         if (found === undefined) return false
         // In the same order in which connecting locks them.
-        for (const { id } of found.channels) await channels.remove(write, id, undefined)
+        const created = idsOf(found.channels).filter(id => !found.existing.includes(id))
+        for (const id of created) await channels.remove(write, id, undefined)
         for (const id of found.things) await things.remove(write, id, undefined)
-        write.note('mapping.delete', [...found.things, ...found.channels.map(({ id }) => id)])
+        write.note('mapping.delete', [...found.things, ...created])
         return true
       }),
   }
@@ -250,6 +270,8 @@ export function openMappings(parts: Parts): Mappings {
 function requesterOf({ user, address = '' }: Caller, { externalId }: MappingRequest): Requester {
   return { account: JSON.stringify([user, externalId]), address: networkOf(address) }
 }
+
+const idsOf = (channels: readonly Channel[]): ChannelId[] => channels.map(({ id }) => id)
 
 const notFound = (): Error => new Error('a transaction does not find what it created')
 

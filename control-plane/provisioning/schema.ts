@@ -31,7 +31,9 @@ const mapping = Type.Object(
     channels: Type.Array(
       Type.Object(
         {
-          id: Type.Optional(Type.String({ description: isUnknown, examples: [exampleIds.channel] })),
+          id: Type.Optional(
+            Type.String({ description: 'A dry run has only those of channels that exist.', examples: [exampleIds.channel] }),
+          ),
           name: Type.String({ examples: ['control-channel'] }),
           metadata: Type.Optional(metadataSchema),
         },
@@ -65,7 +67,7 @@ export const makeMappingSchema = {
   operationId: 'makeMapping',
   summary: 'Provision a device',
   description:
-    'Creates the things, channels, connections, certificates and the bootstrap configuration of the layout, all or none. The same request again returns them. Needs the relation member on users.',
+    'Creates the things, channels, connections, certificates and the bootstrap configuration of the layout, all or none. The same request again returns them. Needs the relation member on users, and the channels that the layout names by their ids.',
   querystring: Type.Object({
     dry_run: Type.Optional(Type.Boolean({ description: 'true returns what would be created, and creates nothing.', examples: [true] })),
   }),
@@ -106,7 +108,7 @@ export const removeMappingSchema = {
   operationId: 'removeMapping',
   summary: 'Delete the mapping of a device',
   description:
-    'Only for its owner, who needs the relation delete on each thing. Its things, channels, connections and configuration are deleted, and its certificates are revoked.',
+    'Only for its owner, who needs the relation delete on each thing. Its things, connections and configuration and the channels that it created are deleted, and its certificates are revoked.',
   params: Type.Object({ external_id: externalId }),
   response: {
     204: emptyAnswer('Deleted.'),

@@ -13,6 +13,8 @@ export interface NewMapping extends ExternalCredential {
   readonly thing: ThingId
   readonly things: readonly ThingId[]
   readonly channels: readonly ChannelId[]
+  /** Those of the channels that the mapping has not created. */
+  readonly existing: readonly ChannelId[]
   readonly isWhitelisted: boolean
   /** The issuer of its certificates; undefined if it has none. */
   readonly issuer: Issuer | undefined
@@ -25,6 +27,8 @@ export interface StoredMapping {
   /** The things that still exist, in the order of the layout; the same for the channels. */
   readonly things: readonly ThingId[]
   readonly channels: readonly Channel[]
+  /** Also of those that no longer exist. */
+  readonly existing: readonly ChannelId[]
   readonly isWhitelisted: boolean
   readonly issuer: Issuer | undefined
   /** Whether the policies of its things are in force; until then the mapping is not shown. */
@@ -40,6 +44,8 @@ export interface MappingRows {
   exists(externalId: string): Promise<boolean>
   /** Whether any owner has a mapping of the external id with this key. */
   isTaken(credential: ExternalCredential, transaction?: Queries): Promise<boolean>
+  /** Those of the channels that the owner has, in the order given. */
+  channels(owner: UserId, ids: readonly ChannelId[], transaction?: Queries): Promise<Channel[]>
   /** @throws DatabaseError of the constraint `mappings_key_unique` if another owner was faster */
   insert(write: Write & Caller, mapping: NewMapping): Promise<void>
 }
@@ -47,7 +53,7 @@ export interface MappingRows {
 const lockSql = 'SELECT pg_advisory_xact_lock(hashtextextended($1, 0))::text'
 
 const findSql = `
-  SELECT key_lookup, key_id, is_whitelisted, issuing_ca, ca_chain, ${isDelivered('mappings.thing')} AS is_delivered,
+  SELECT key_lookup, key_id, existing, is_whitelisted, issuing_ca, ca_chain, ${isDelivered('mappings.thing')} AS is_delivered,
     ARRAY(
       SELECT things.id FROM unnest(mappings.things) WITH ORDINALITY AS listed (thing, ordinality)
       JOIN control_plane.things ON things.id = listed.thing AND things.owner = mappings.owner
@@ -57,8 +63,8 @@ const findSql = `
   FROM control_plane.mappings WHERE owner = $1 AND external_id = $2`
 
 const insertSql = `
-  INSERT INTO control_plane.mappings (owner, external_id, key_lookup, key_id, thing, things, channels, is_whitelisted, issuing_ca, ca_chain)
-  VALUES ($1, $2, $3, $4, $5, $6::uuid[], $7::uuid[], $8, $9, $10::text[])`
+  INSERT INTO control_plane.mappings (owner, external_id, key_lookup, key_id, thing, things, channels, existing, is_whitelisted, issuing_ca, ca_chain)
+  VALUES ($1, $2, $3, $4, $5, $6::uuid[], $7::uuid[], $8::uuid[], $9, $10, $11::text[])`
 
 type MappingRow = SqlRow & {
   key_lookup: Uint8Array
@@ -70,6 +76,7 @@ type MappingRow = SqlRow & {
   things: ThingId[]
   /** JSON. */
   channels: string
+  existing: ChannelId[]
 }
 
 export function openMappingRows(database: Database, externalKeys: ExternalKeys): MappingRows {
@@ -86,6 +93,7 @@ export function openMappingRows(database: Database, externalKeys: ExternalKeys):
         masterKeyId: row.key_id,
         things: row.things,
         channels: parseChannels(row.channels),
+        existing: row.existing,
         isWhitelisted: row.is_whitelisted,
         issuer: row.issuing_ca === null ? undefined : { issuingCa: row.issuing_ca, caChain: row.ca_chain },
         isDelivered: row.is_delivered,
@@ -101,11 +109,17 @@ export function openMappingRows(database: Database, externalKeys: ExternalKeys):
       return (await (transaction ?? database).query(sql, [externalKeys.lookups(credential)])).length > 0
     },
 
-    async insert(write, { thing, things, channels, isWhitelisted, issuer, ...credential }) {
+    async channels(owner, ids, transaction) {
+      const sql = `SELECT ${channelsSql('$1::uuid[]', '$2')} AS channels`
+      const [row] = await (transaction ?? database).query<{ channels: string }>(sql, [ids, owner])
+      return parseChannels(row!.channels)
+    },
+
+    async insert(write, { thing, things, channels, existing, isWhitelisted, issuer, ...credential }) {
       const kept = externalKeys.keep(credential)
       const credentialValues = [credential.externalId, kept.lookup, kept.masterKeyId]
       const issuerValues = [issuer?.issuingCa ?? null, issuer?.caChain ?? null]
-      await write.query(insertSql, [write.user, ...credentialValues, thing, things, channels, isWhitelisted, ...issuerValues])
+      await write.query(insertSql, [write.user, ...credentialValues, thing, things, channels, existing, isWhitelisted, ...issuerValues])
     },
   }
 }

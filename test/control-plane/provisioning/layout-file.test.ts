@@ -55,6 +55,11 @@ test.each([
   ['an empty content', '[bootstrap.content]', {}],
   ['a layout without channels', 'channels = []', { channels: [] }],
   ['no thing with external_id, without a configuration', '[bootstrap]\nprovision = false\n[[things]]\nname = "a"', {}],
+  [
+    'a channel that exists',
+    '[[channels]]\nid = "3E7C5A18-42D9-4B6F-A1C0-8D9E2F7B6A54"\nmetadata = { type = "data" }',
+    { channels: [{ id: '3e7c5a18-42d9-4b6f-a1c0-8d9e2f7b6a54', name: '', metadata: { type: 'data' } }] },
+  ],
   ['a duration in seconds', '[cert]\nttl = "3600"', { certificate: { ttlSeconds: 3_600, keyType: 'ec' } }],
   ['RSA without its bits', '[cert]\nkey_type = "rsa"', { certificate: { keyType: 'rsa', rsaBits: 4096 } }],
   ['bits without a type, which are those of RSA', '[cert]\nkey_bits = 3072', { certificate: { keyType: 'rsa', rsaBits: 3072 } }],
@@ -64,6 +69,7 @@ test.each([
   expect(layout.bootstrap).not.toHaveProperty('content')
 })
 
+const siteChannel = '3e7c5a18-42d9-4b6f-a1c0-8d9e2f7b6a54'
 const thing = '[[things]]\nmetadata = { external_id = "" }\n'
 
 test.each([
@@ -84,6 +90,17 @@ test.each([
   ['no things', 'things = []', /^config\.toml:1: things is \[\]: give a list of 1 to 100 items/],
   ['101 things', thing.repeat(101), /^config\.toml:1: things is .*: give a list of 1 to 100 items/],
   ['101 channels', '[[channels]]\n'.repeat(101), /^config\.toml:1: channels is .*: give a list of 0 to 100 items/],
+  ['an id that is none', '[[channels]]\nid = "site"', /^config\.toml:2: channels\[0\]\.id is "site": give a UUID/],
+  [
+    'a name of a channel that exists',
+    `[[channels]]\nid = "${siteChannel}"\nname = "site"`,
+    'config.toml:3: channels.0.name is that of a channel that exists: remove it, or the id',
+  ],
+  [
+    'one channel twice',
+    `[[channels]]\nid = "${siteChannel}"\n[[channels]]\nid = "${siteChannel.toUpperCase()}"`,
+    'config.toml:4: channels.1.id is that of channels.0 too: remove one',
+  ],
   [
     'two things with external_id',
     thing + thing,

@@ -3,6 +3,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import type { CertificatesOptions } from '../../../control-plane/certificates/options.ts'
+import type { ChannelId } from '../../../control-plane/ids.ts'
 import type { Layout } from '../../../control-plane/provisioning/layout.ts'
 import type { ProvisionOptions } from '../../../control-plane/provisioning/options.ts'
 import { type Answer, call } from '../../up/operator.ts'
@@ -120,6 +121,51 @@ describeOnDatabases('layouts', database => {
     expect((await map(platform, body)).json).toMatchObject(expected)
     const long = await map(platform, { ...device(), name: 'n'.repeat(1_020) })
     expect([long.status, long.text]).toEqual([400, expect.stringContaining('would have more than 1024 bytes')])
+  })
+
+  test('things of many mappings share a channel that exists, which stays; one of others is refused as if it did not exist', async () => {
+    const ask = (method: string, path: string, by = user, body?: object): Promise<Answer> =>
+      call(first.url, method, path, { authorization: by.token, ...(body === undefined ? {} : { body }) })
+    const shared = { name: 'Shared', metadata: { type: 'of the owner' } }
+    const [channel] = (await ask('POST', '/channels/bulk', user, [shared])).json!['channels'] as [{ id: ChannelId }]
+    const content = { app: { site: '{{channel.data.id}} {{channel.1.name}}', own: '{{channel.0.name}}' } }
+    const own = { name: '{{external_id}}', metadata: { type: 'control' } }
+    const channels = [own, { id: channel.id, name: '', metadata: { type: 'data' } }]
+    const platform = await open({ ...without({ content }), channels })
+    const [one, other] = [device(), device()]
+    const dryRun = await call(platform.url, 'POST', '/mapping?dry_run=true', { authorization: user.token, body: one })
+    expect(dryRun.json!['channels']).toEqual([
+      { name: one.external_id, metadata: { type: 'control' } },
+      { ...shared, id: channel.id },
+    ])
+    const made = (await map(platform, one)).json as unknown as Made
+    expect(made.channels[1]).toEqual({ ...shared, id: channel.id })
+    expect(made.things[1]!.metadata).toMatchObject({ ctrl_channel_id: made.channels[0]!.id, data_channel_id: channel.id })
+    expect(((await map(platform, one)).json as unknown as Made).channels).toEqual(made.channels)
+    const fetched = (await fetch(platform, one)).json!
+    expect(JSON.parse(fetched['content'] as string)).toEqual({ app: { site: `${channel.id} Shared`, own: one.external_id } })
+    await map(platform, other)
+    const connected = async (): Promise<unknown> => (await ask('GET', `/channels/${channel.id}/things`)).json!['total']
+    expect(await connected()).toBe(4)
+
+    expect((await ask('DELETE', `/mapping/${one.external_id}`)).status).toBe(204)
+    expect(await connected()).toBe(2)
+    expect((await ask('GET', `/channels/${made.channels[0]!.id}`)).status).toBe(403)
+
+    const stranger = await first.user()
+    const refusals = async (by: User): Promise<unknown[]> =>
+      Promise.all(
+        ['/mapping', '/mapping?dry_run=true'].map(async path => {
+          const { status, json } = await call(platform.url, 'POST', path, { authorization: by.token, body: device() })
+          return [status, json!['code'], json!['detail']]
+        }),
+      )
+    const others = await refusals(stranger)
+    await ask('DELETE', `/channels/${channel.id}`)
+    expect(others).toEqual(await refusals(user))
+    expect(others).toEqual(Array(2).fill([403, 'forbidden', expect.stringContaining('the layout names a channel')]))
+    expect((await ask('GET', '/things', stranger)).json).toMatchObject({ total: 0 })
+    expect(((await map(platform, other)).json as unknown as Made).channels).toHaveLength(1)
   })
 
   test('without the whitelist nothing is connected, and the configuration is in state 0', async () => {

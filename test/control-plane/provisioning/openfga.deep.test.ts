@@ -4,6 +4,8 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { ChannelId } from '../../../control-plane/ids.ts'
+import type { Layout } from '../../../control-plane/provisioning/layout.ts'
 import type { Database } from '../../../database/database.ts'
 import { openServer } from '../../../database/server.ts'
 import { describeWithOpenFga } from '../../servers/openfga.ts'
@@ -17,6 +19,7 @@ import { certificatesOf } from './vault.ts'
 describeWithPostgres('a mapping', postgres => {
   describeWithOpenFga('with its policies in OpenFGA', openfga => {
     let database: Database
+    let open: (layout?: Layout) => Promise<Platform>
     let platform: Platform
     let other: Platform
     let vault: VaultStandIn
@@ -38,10 +41,10 @@ describeWithPostgres('a mapping', postgres => {
       const url = `http://127.0.0.1:${(front.address() as AddressInfo).port}`
       database = await openServer({ url: await postgres.createDatabase(), applicationName: 'sluice-test', connectionsMax: 8 })
       vault = await startVaultStandIn()
-      const open = () =>
+      open = (layout = fullLayout) =>
         openPlatform(database, {
           policies: { store: 'openfga', openfga: { url, key: openfga.key, timeoutMs: 60_000 } },
-          provisioning: { layout: fullLayout, externalKeyBytesMin: 8 },
+          provisioning: { layout, externalKeyBytesMin: 8 },
           certificates: certificatesOf(vault),
         })
       platform = await open()
@@ -76,6 +79,17 @@ describeWithPostgres('a mapping', postgres => {
       expect((await fetchBy('refused')).status).toBe(200)
       const [thing] = made.json!['things'] as [{ id: string }]
       expect((await call(platform.url, 'GET', `/things/${thing.id}`, { authorization: token })).status).toBe(200)
+    })
+
+    test('if policies are refused, a channel that was there before stays', async () => {
+      const made = await call(platform.url, 'POST', '/channels/bulk', { authorization: token, body: [{ name: 'shared' }] })
+      const [{ id }] = made.json!['channels'] as [{ id: ChannelId }]
+      const sharing = await open({ ...fullLayout, channels: [{ id, name: '', metadata: {} }] })
+      beforeWrite = () => Promise.reject(new Error('no policies are taken'))
+      expect((await map('sharing', sharing)).status).toBe(503)
+      beforeWrite = () => Promise.resolve()
+      await sharing.close()
+      expect((await call(platform.url, 'GET', `/channels/${id}`, { authorization: token })).status).toBe(200)
     })
 
     test('until they are delivered the device cannot fetch, and the same request gets 503', async () => {
