@@ -177,7 +177,7 @@ function bucketOf(sums: Sums, aggregation: Aggregation): Bucket {
   return { channel, publisher, subtopic, name, unit, timeUs, value: values[aggregation], count }
 }
 
-/** By time in the direction, then by the bytes of the texts; a missing unit comes first. */
+/** By time in the direction, then by the bytes of the texts, the channel last; a missing unit comes first. */
 export function bucketOrder(direction: AggregateQuery['direction']): (one: Bucket, other: Bucket) => number {
   const sign = direction === 'desc' ? -1 : 1
   return (one, other) => {
@@ -186,7 +186,8 @@ export function bucketOrder(direction: AggregateQuery['direction']): (one: Bucke
       byBytes(one.publisher, other.publisher) ||
       byBytes(one.subtopic, other.subtopic) ||
       byBytes(one.name, other.name) ||
-      byBytes(one.unit ?? '', other.unit ?? '')
+      byBytes(one.unit ?? '', other.unit ?? '') ||
+      byBytes(one.channel, other.channel)
     )
   }
 }

@@ -1,13 +1,26 @@
-// Reads pages of rows from any store chunk by chunk, with the total and the cursor of the next page.
+// Reads pages of rows from any store chunk by chunk, with the total and the cursor of the next page. Those of several channels are merged.
 
 import { HttpError } from '../http/errors.ts'
+import { countAll, mergeBuckets, mergeRows } from './channels/merge.ts'
 import type { Cursors, Keyset, Total } from './cursor.ts'
 import { isFiltered } from './matching.ts'
-import { type Bucket, type Filter, keyOf, type PageQuery, QueryTooLargeError, type Reader, type Row, senmlFormat } from './reader.ts'
-import { type CountMode, canonicalRequest, type ReadRequest } from './request.ts'
+import {
+  type AggregateQuery,
+  type Bucket,
+  type Filter,
+  keyOf,
+  type PageQuery,
+  QueryTooLargeError,
+  type Reader,
+  type Row,
+  senmlFormat,
+} from './reader.ts'
+import { canonicalRequest, type ReadRequest } from './request.ts'
 
 /** A page ends before its texts exceed this, so that its memory is bounded however large rows are. */
 export const pageBytesMax = 16 * 1024 * 1024
+/** A chunk has as many rows, however large they are. */
+const rowsMin = 10
 
 /** A page of rows or buckets. */
 export interface Answer<Item> {
@@ -51,7 +64,7 @@ export async function answerRows(
   request: ReadRequest & { kind: 'page' | 'latest' },
   signal: AbortSignal,
 ): Promise<Answer<Row>> {
-  const { filter, direction, limit, offset, count, kind } = request
+  const { channels, filter, direction, limit, offset, count, kind } = request
   // Computed only if there is a given or a next cursor.
   let canonical: string | undefined
   const of = (): string => (canonical ??= canonicalRequest(request))
@@ -61,8 +74,9 @@ export async function answerRows(
   // A whole channel is counted in parallel with reading its page; if the page includes the end, there was little to count.
   const isCountedAhead =
     kind === 'page' && count === 'bounded' && keyset === undefined && !isFiltered(filter) && filter.publisher === undefined
-  const page = kind === 'latest' ? latestPage(reader, query, limit, signal) : rowPage(reader, query, limit, signal)
-  const counting = isCountedAhead ? startCounting(reader, filter, count, countMax, signal) : undefined
+  const page: Promise<Page> =
+    kind === 'latest' ? latestPage(reader, channels, query, limit, signal) : gather(rowsOfChannels(reader, channels, query, signal), limit)
+  const counting = isCountedAhead ? startCounting(reader, request, countMax, signal) : undefined
   try {
     const [{ items, hasMore, series }, ahead] = await Promise.all([page, counting?.total])
     const total = count === 'none' ? undefined : (series ?? (await totalOf(items.length, hasMore, ahead)))
@@ -78,7 +92,7 @@ export async function answerRows(
     const seen = offset + shownHere
     // A page that includes the end gives the total, unless it is beyond the end or starts at a cursor.
     if (!hasMore && keyset === undefined && (shownHere > 0 || offset === 0)) return { total: seen, isExact: true }
-    const { total, isExact } = ahead ?? (await startCounting(reader, filter, count, countMax, signal).total)
+    const { total, isExact } = ahead ?? (await startCounting(reader, request, countMax, signal).total)
     // The page itself may show more: new rows, or rows beyond the limit of the count.
     const shown = keyset === undefined && shownHere > 0 ? seen + (hasMore ? 1 : 0) : 0
     return { total: Math.max(total, shown), isExact }
@@ -90,21 +104,25 @@ interface Page extends Pick<Answer<Row>, 'items' | 'hasMore'> {
   readonly series?: Total | undefined
 }
 
-async function rowPage(reader: Pick<Reader, 'read'>, query: PageQuery, limit: number, signal: AbortSignal): Promise<Page> {
-  return await gather(rowChunks(reader, query, signal), limit)
-}
-
 /** The store reads all series for each chunk, so there are few chunks: one for a page of a hundred, three for a thousand. */
-const latestChunks: ChunkSize = { first: 128, growth: 4, most: Number.POSITIVE_INFINITY, bytes: pageBytesMax }
+const latestChunks: ChunkSize = { first: 128, growth: 4, most: Number.POSITIVE_INFINITY, bytes: pageBytesMax, least: rowsMin }
 
-async function latestPage(reader: Pick<Reader, 'latest'>, query: PageQuery, limit: number, signal: AbortSignal): Promise<Page> {
-  let series: Total | undefined
-  const chunks = chunksOf(query, latestChunks, async part => {
+async function latestPage(
+  reader: Pick<Reader, 'latest'>,
+  channels: readonly string[],
+  query: PageQuery,
+  limit: number,
+  signal: AbortSignal,
+): Promise<Page> {
+  /** By channel, of which each is asked before the first row is returned. */
+  const series = new Map<string, number>()
+  const chunks = chunksOfChannels(channels, query, latestChunks, async part => {
     const { groups, total } = await reader.latest(part, signal)
-    series ??= { total, isExact: true }
+    if (!series.has(part.channel)) series.set(part.channel, total)
     return groups
   })
-  return { ...(await gather(chunks, limit)), series }
+  const page = await gather(chunks, limit)
+  return { ...page, series: { total: [...series.values()].reduce((sum, total) => sum + total, 0), isExact: true } }
 }
 
 /**
@@ -117,8 +135,9 @@ export async function answerBuckets(
   request: ReadRequest & { kind: 'aggregate' },
   signal: AbortSignal,
 ): Promise<Answer<Bucket>> {
-  const { filter, direction, limit, offset, aggregation, intervalUs, count } = request
-  const { groups, total } = await reader.aggregate({ ...filter, direction, limit, offset, aggregation, intervalUs }, signal)
+  const { channels, filter, direction, limit, offset, aggregation, intervalUs, count } = request
+  const query: AggregateQuery = { ...filter, direction, limit, offset, aggregation, intervalUs }
+  const { groups, total } = await mergeBuckets(channels, query, one => reader.aggregate(one, signal))
   // With paging by offset the client advances by the limit, and would skip the rest of a shortened page.
   if (groups.reduce((sum, group) => sum + bucketBytes(group), 0) > pageBytesMax) {
     throw new QueryTooLargeError(`the names of these buckets have more than ${pageBytesMax} bytes: give a smaller limit`)
@@ -146,9 +165,9 @@ export function exportPages(
   request: ReadRequest & { kind: 'export' },
   signal: AbortSignal,
 ): AsyncGenerator<readonly Row[]> {
-  const { filter, direction, offset, cursor } = request
+  const { channels, filter, direction, offset, cursor } = request
   const after = keysetOf(cursors, cursor, () => canonicalRequest(request))?.key
-  return rowChunks(reader, { ...filter, direction, offset, after, limit: Number.POSITIVE_INFINITY }, signal)
+  return rowsOfChannels(reader, channels, { ...filter, direction, offset, after, limit: Number.POSITIVE_INFINITY }, signal)
 }
 
 function keysetOf(cursors: Cursors, cursor: string | undefined, of: () => string): Keyset | undefined {
@@ -169,15 +188,16 @@ export interface ChunkSize {
   readonly most: number
   /** Target bytes of a chunk, estimated from the rows of the previous one. */
   readonly bytes: number
+  /** A chunk has as many rows, however large they are. */
+  readonly least: number
 }
 
-const rowsMin = 10
 /**
  * Records are usually small, and payloads have at most 256 KiB. A page of a hundred records is one chunk. Later chunks have
  * about a megabyte; if large rows follow many small ones, at most 1,000 records or 500 documents of 256 KiB.
  */
-const recordChunks: ChunkSize = { first: 128, growth: 2, most: 1000, bytes: 1024 * 1024 }
-const documentChunks: ChunkSize = { first: 32, growth: 2, most: 500, bytes: 1024 * 1024 }
+const recordChunks: ChunkSize = { first: 128, growth: 2, most: 1000, bytes: 1024 * 1024, least: rowsMin }
+const documentChunks: ChunkSize = { first: 32, growth: 2, most: 500, bytes: 1024 * 1024, least: rowsMin }
 
 /**
  * Up to `limit` rows, chunk by chunk: each starts after the previous one. Only one chunk is in memory.
@@ -186,26 +206,76 @@ const documentChunks: ChunkSize = { first: 32, growth: 2, most: 500, bytes: 1024
  */
 export async function* chunksOf(
   query: PageQuery,
-  { first, growth, most, bytes }: ChunkSize,
+  size: ChunkSize,
   read: (query: PageQuery) => Promise<readonly Row[]>,
 ): AsyncGenerator<readonly Row[]> {
   let { after, limit: left } = query
-  let limit = Math.min(first, left)
+  let limit = Math.min(size.first, left)
   for (;;) {
     const rows = await read({ ...query, limit, offset: after === undefined ? query.offset : 0, after })
     if (rows.length > 0) yield rows
     left -= rows.length
     if (rows.length < limit || left <= 0) return
     after = keyOf(rows.at(-1)!)
-    const fitting = Math.floor((bytes * rows.length) / rows.reduce((sum, row) => sum + bytesOf(row), 0))
-    limit = Math.min(left, most, growth * limit, Math.max(rowsMin, fitting))
+    const fitting = Math.floor((size.bytes * rows.length) / rows.reduce((sum, row) => sum + bytesOf(row), 0))
+    limit = Math.min(left, size.most, size.growth * limit, Math.max(size.least, fitting))
   }
 }
 
-/** Rows in order, at most `query.limit`. */
+/** The rows of a channel in order, at most `query.limit`. */
 export function rowChunks(reader: Pick<Reader, 'read'>, query: PageQuery, signal: AbortSignal): AsyncGenerator<readonly Row[]> {
+  return rowsOfChannels(reader, [query.channel], query, signal)
+}
+
+function rowsOfChannels(
+  reader: Pick<Reader, 'read'>,
+  channels: readonly string[],
+  query: PageQuery,
+  signal: AbortSignal,
+): AsyncGenerator<readonly Row[]> {
   const size = query.format === senmlFormat ? recordChunks : documentChunks
-  return chunksOf(query, size, chunk => reader.read(chunk, signal))
+  return chunksOfChannels(channels, query, size, chunk => reader.read(chunk, signal))
+}
+
+/**
+ * Together the channels that may have more rows have two chunks in memory, since some have more of a page than others. They grow faster, because they
+ * begin smaller.
+ */
+const chunksShared = 2
+const sharedGrowth = 8
+
+function chunksOfChannels(
+  channels: readonly string[],
+  query: PageQuery,
+  size: ChunkSize,
+  read: (query: PageQuery) => Promise<readonly Row[]>,
+): AsyncGenerator<readonly Row[]> {
+  if (channels.length === 1) return chunksOf(query, size, read)
+  let channelsLeft = channels.length
+  const share = (amount: number): number => Math.ceil((amount * chunksShared) / channelsLeft)
+  const shared: ChunkSize = {
+    first: share(size.first),
+    growth: sharedGrowth,
+    get most() {
+      return share(size.most)
+    },
+    get bytes() {
+      return share(size.bytes)
+    },
+    get least() {
+      return share(size.least)
+    },
+  }
+  return mergeRows(channels, query, (channel, onLast) =>
+    chunksOf({ ...query, channel, offset: 0, limit: query.offset + query.limit }, shared, async chunk => {
+      const rows = await read(chunk)
+      if (rows.length < chunk.limit) {
+        channelsLeft--
+        onLast()
+      }
+      return rows
+    }),
+  )
 }
 
 /** Every row that matches a filter, newest first, for aggregations that the store cannot do. */
@@ -275,7 +345,12 @@ export interface Counting {
  * `exact` counts to the end or throws. Otherwise it counts up to `countMax` and for at most a second; if that takes longer or
  * costs too much, the result is a lower bound of 0, which the rows of the page raise.
  */
-function startCounting(reader: Pick<Reader, 'count'>, filter: Filter, mode: CountMode, countMax: number, signal: AbortSignal): Counting {
+function startCounting(
+  reader: Pick<Reader, 'count'>,
+  { channels, filter, count: mode }: Pick<ReadRequest, 'channels' | 'filter' | 'count'>,
+  countMax: number,
+  signal: AbortSignal,
+): Counting {
   const controller = new AbortController()
   const stop = (): void => controller.abort(signal.reason)
 
@@ -285,7 +360,8 @@ function startCounting(reader: Pick<Reader, 'count'>, filter: Filter, mode: Coun
     const timer = mode === 'exact' ? undefined : setTimeout(stop, boundedMsMax)
     const max = mode === 'exact' ? Number.MAX_SAFE_INTEGER - 1 : countMax
     try {
-      const counted = await reader.count(filter, max, controller.signal)
+      const countOne = (channel: string, left: number): Promise<number> => reader.count({ ...filter, channel }, left, controller.signal)
+      const counted = await countAll(channels, max, countOne)
       return { total: Math.min(counted, max), isExact: counted <= max }
     } catch (error) {
       signal.throwIfAborted()

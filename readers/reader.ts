@@ -234,6 +234,13 @@ export function compareKeys(one: RowKey, other: RowKey): number {
   return one.index - other.index
 }
 
+/** The order of rows of one kind. Position and index are those of one row of the store, so that it is total over any number of channels. */
+export function compareRows(one: Row, other: Row): number {
+  // Most rows differ in their times, and need no keys.
+  if (one.kind === 'senml' && other.kind === 'senml' && one.timeUs !== other.timeUs) return one.timeUs - other.timeUs
+  return compareKeys(keyOf(one), keyOf(other))
+}
+
 /** True if a key comes after another one, in the direction. */
 export function isBehind(key: RowKey, after: RowKey, direction: Direction): boolean {
   const order = compareKeys(key, after)

@@ -16,6 +16,9 @@ export type CountMode = 'bounded' | 'exact' | 'none'
 
 /** A checked request. `cursor` is decoded after authentication. */
 export type ReadRequest = {
+  /** All that are read, each once, sorted. */
+  readonly channels: readonly string[]
+  /** Of the first channel. */
   readonly filter: Filter
   readonly direction: Direction
   readonly offset: number
@@ -30,14 +33,15 @@ export type ReadRequest = {
 )
 
 /**
- * @param publisher the thing whose messages the caller may read; undefined: the whole channel
+ * @param channels at least one, each once, sorted
+ * @param publisher the thing whose messages the caller may read; undefined: the whole channels
  * @param ownKeys the keys of records if the request sets none
  * @returns `isEmpty` if the request is valid but no row can match, because it names a publisher that the caller may not read
  * @throws HttpError `malformed_request` that names each invalid parameter
  */
 export function requestOf(
   query: QueryString,
-  channel: string,
+  channels: readonly string[],
   publisher: string | undefined,
   limitMax: number,
   ownKeys: RecordKeys = 'capitals',
@@ -83,7 +87,7 @@ export function requestOf(
 
   const wanted = query.publisher === undefined ? undefined : canonicalId(query.publisher)
   const filter: Filter = {
-    channel,
+    channel: channels[0]!,
     format,
     publisher: publisher ?? wanted,
     subtopic: query.subtopic?.replaceAll('/', '.'),
@@ -99,6 +103,7 @@ export function requestOf(
     payload: payload.map(({ path, text }) => ({ path: path!, text })),
   }
   const rest = {
+    channels,
     filter,
     direction: query.dir ?? 'desc',
     // -0 is a valid JSON number, but not every store treats it as 0.
@@ -163,7 +168,12 @@ function microseconds(interval: string): number {
 }
 
 /** The canonical form of a request, to which cursors are bound: the selected rows and their order. */
-export function canonicalRequest({ filter, direction, kind }: Pick<ReadRequest, 'filter' | 'direction' | 'kind'>): string {
+export function canonicalRequest({
+  channels,
+  filter,
+  direction,
+  kind,
+}: Pick<ReadRequest, 'channels' | 'filter' | 'direction' | 'kind'>): string {
   const { dataValue, fromNs, toNs, payload, ...rest } = filter
   // A page and an export have the same rows.
   const rows = kind === 'latest' ? 'latest' : 'rows'
@@ -175,5 +185,6 @@ export function canonicalRequest({ filter, direction, kind }: Pick<ReadRequest, 
     fromNs === undefined ? null : String(fromNs),
     toNs === undefined ? null : String(toNs),
     payload,
+    ...(channels.length > 1 ? [channels] : []),
   ])
 }

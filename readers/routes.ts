@@ -1,4 +1,5 @@
-// The HTTP routes for stored messages: GET /channels/<channel>/messages and GET /channels/<channel>/formats, the same for every store.
+// The HTTP routes for stored messages, the same for every store: GET /channels/<channel>/messages, GET /messages for several channels, and
+// GET /channels/<channel>/formats.
 //
 // Errors take precedence in this order: credentials (401), the format of the request (400), then access (403).
 
@@ -17,22 +18,25 @@ import { errorAnswers } from '../http/openapi/error-schema.ts'
 import { takesGzip } from '../http/requests/accept.ts'
 import { openFairSlots } from '../http/requests/fair-slots.ts'
 import { isAmong } from '../http/requests/if-none-match.ts'
+import { eachAtOnce } from '../sinks/each-at-once.ts'
 import { formatsSchema, pageAnswer } from './answers/answer-schema.ts'
 import { formOf } from './answers/content-negotiation.ts'
 import { openEtags } from './answers/etag.ts'
 import type { RecordKeys } from './answers/record-keys.ts'
 import { authenticate, challenge } from './authenticate.ts'
+import { channelsAtOnceMax } from './channels/merge.ts'
 import { openCursors } from './cursor.ts'
 import { closeSlowClient, sendExport } from './export.ts'
 import { formatsAnswer } from './formats.ts'
 import type { ReaderOptions } from './options.ts'
 import { answerBuckets, answerRows, emptyParts, exportPages, type PageParts } from './paging.ts'
 import { QueryTooLargeError, type Reader, StoreUnavailableError } from './reader.ts'
-import { daysUsual, formatsQuerySchema, type QueryString, querySchema } from './request/query-schema.ts'
+import { channelsQuerySchema, daysUsual, formatsQuerySchema, type QueryString, querySchema } from './request/query-schema.ts'
 import { checkEscapes, dottedSubtopic } from './request/query-text.ts'
 import { requestOf } from './request.ts'
 import { type Serialization, type Serialized, serializePage, serializeText } from './serialize.ts'
 import { openSingleFlight } from './single-flight.ts'
+import { withinTimeLimit } from './time-limit.ts'
 
 /** The components for the routes. */
 export interface ReaderParts {
@@ -49,6 +53,7 @@ export interface ReaderParts {
 
 /** The authenticated caller, known before the query is validated. */
 interface ReadHead {
+  /** Of several the first. */
   readonly channel: string
   readonly right: Access
   /** Time of the access check, on a monotonic clock. */
@@ -58,6 +63,9 @@ interface ReadHead {
 }
 
 const headKey = 'read'
+
+/** An answer over several channels, which takes many queries. Each query has the limit of the store as well. */
+const manyQueriesMsMax = 60_000
 
 /** If the answer took longer, access is checked again before it is sent. */
 const rightMsMax = 1000
@@ -102,16 +110,17 @@ export function readerRoutes({ reader, access, key, options, queriesAtOnce, keys
     const { signal } = request
     const askedMs = performance.now()
     // An invalid id is rejected by the route's schema, after authentication.
-    const channel = parseStoredChannel((request.params as { channel: string }).channel) ?? noChannel
+    const [channel = noChannel] = channelsOf(request)
     const right = await authenticate(access, request, channel)
     request.setDecorator<ReadHead>(headKey, { channel, right, askedMs, signal })
   }
 
   async function read(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    const { channel, right, askedMs, signal: client } = request.getDecorator<ReadHead>(headKey)
+    const { right, askedMs, signal: client } = request.getDecorator<ReadHead>(headKey)
+    const channels = channelsOf(request)
     // Access is checked after the format of the request, which does not depend on it.
     const publisher = right.allowed ? (right.publisher ?? undefined) : undefined
-    const { request: readRequest, isEmpty } = requestOf(request.query as QueryString, channel, publisher, options.limitMax, keys)
+    const { request: readRequest, isEmpty } = requestOf(request.query as QueryString, channels, publisher, options.limitMax, keys)
     const form = formOf(request.headers.accept)
     if (form === undefined) throw new HttpError('not_acceptable', 'give application/json, application/x-ndjson or text/csv in Accept')
     if (!right.allowed) throw new HttpError('forbidden')
@@ -119,7 +128,8 @@ export function readerRoutes({ reader, access, key, options, queriesAtOnce, keys
     const signal = queries.hold(owner, reply.raw, client)
     const parts = isEmpty ? emptyParts(pageParts) : { ...pageParts, reader: inTurn(owner) }
 
-    const isAllowed = (): Promise<boolean> => mayStill(request, channel, right)
+    const isAllowed = (): Promise<boolean> => mayRead(request, channels, right)
+    if (channels.length > 1 && !(await isAllowed())) throw new HttpError('forbidden')
     if (readRequest.kind === 'export') {
       const isHead = request.method === 'HEAD'
       const exporting = isHead ? signal : exports.hold(owner, reply.raw, signal)
@@ -143,7 +153,7 @@ export function readerRoutes({ reader, access, key, options, queriesAtOnce, keys
     const signal = queries.hold(right.owner, reply.raw, client)
     const { days = daysUsual } = request.query as Static<typeof formatsQuerySchema>
     const text = await formatsAnswer(inTurn(right.owner), channel, right.publisher ?? undefined, days, signal)
-    if (performance.now() - askedMs > rightMsMax && !(await mayStill(request, channel, right))) throw new HttpError('forbidden')
+    if (performance.now() - askedMs > rightMsMax && !(await mayRead(request, [channel], right))) throw new HttpError('forbidden')
     return send(reply, await serializeText('json', text, takesGzip(request.headers['accept-encoding'])))
   }
 
@@ -157,10 +167,19 @@ export function readerRoutes({ reader, access, key, options, queriesAtOnce, keys
     return reply.headers(headers).send(body)
   }
 
-  /** Checks access again; the key may belong to another thing by now. */
-  async function mayStill(request: FastifyRequest, channel: string, { publisher }: Access & { allowed: true }): Promise<boolean> {
-    const now = await authenticate(access, request, channel)
-    return now.allowed && now.publisher === publisher
+  /** Checks access to all channels, now; the key may belong to another thing by now. */
+  async function mayRead(
+    request: FastifyRequest,
+    channels: readonly string[],
+    { publisher }: Access & { allowed: true },
+  ): Promise<boolean> {
+    let isAllowed = true
+    await eachAtOnce(channels, channelsAtOnceMax, async channel => {
+      if (!isAllowed) return
+      const now = await authenticate(access, request, channel)
+      if (!now.allowed || now.publisher !== publisher) isAllowed = false
+    })
+    return isAllowed
   }
 
   return async app => {
@@ -187,11 +206,25 @@ export function readerRoutes({ reader, access, key, options, queriesAtOnce, keys
         params: Type.Object({ channel: storedChannelParameter }),
         querystring: querySchema(options.limitMax, options.offsetMax),
         headers: pageHeaders,
-        response: {
-          200: pageAnswer,
-          304: Type.Null({ description: 'The page has not changed (`If-None-Match`).' }),
-          ...errorAnswers(...failures),
-        },
+        response: pageResponses,
+      },
+      handler: (request, reply) => read(request, reply).catch(throwStoreFailure),
+    })
+    app.get('/messages', {
+      onRequest: readHead,
+      preValidation: checkEscapes,
+      schema: {
+        tags: ['reading'],
+        operationId: 'readMessagesOfChannels',
+        summary: 'Read the messages of several channels',
+        description:
+          'Like the messages of a channel, of up to 100 channels at once: in one order, with one cursor. The caller must have the right to read each of them; ' +
+          'otherwise the answer is 403, which does not say which one it is. `latest=true` returns the newest of each series in each channel. ' +
+          'The store gets at least one query for each channel, and an answer that takes longer than a minute is a 422.',
+        security: [{ thing: [] }, { user: [] }],
+        querystring: channelsQuerySchema(options.limitMax, options.offsetMax),
+        headers: pageHeaders,
+        response: pageResponses,
       },
       handler: (request, reply) => read(request, reply).catch(throwStoreFailure),
     })
@@ -217,8 +250,32 @@ export function readerRoutes({ reader, access, key, options, queriesAtOnce, keys
 }
 
 const failures: readonly ErrorCode[] = ['unauthenticated', 'forbidden', 'not_acceptable', 'query_too_large', 'too_many_requests']
+const pageResponses = {
+  200: pageAnswer,
+  304: Type.Null({ description: 'The page has not changed (`If-None-Match`).' }),
+  ...errorAnswers(...failures),
+}
+
+/** The channels of a request, each once, sorted and as rows have them. Before the request is validated, those whose ids are valid. */
+function channelsOf({ params, query }: FastifyRequest): string[] {
+  const { channel = [] } = { ...(query as object), ...(params as object) } as { channel?: string | string[] }
+  return [...new Set([channel].flat().flatMap(text => parseStoredChannel(text) ?? []))].sort()
+}
 
 async function answer(parts: PageParts, serialization: Serialization, signal: AbortSignal): Promise<Serialized> {
+  const { request } = serialization
+  if (request.channels.length === 1) return await answerPage(parts, serialization, signal)
+  const limits = { timeoutMs: manyQueriesMsMax, expired: tookTooMany }
+  return await withinTimeLimit(signal, limits, ({ signal: within }) => answerPage(parts, serialization, within))
+}
+
+const tookTooMany = (cause: unknown): QueryTooLargeError =>
+  new QueryTooLargeError(
+    `the answer took longer than ${manyQueriesMsMax / 1000} s: give fewer channels, or narrow it with name, publisher, from or to`,
+    { cause },
+  )
+
+async function answerPage(parts: PageParts, serialization: Serialization, signal: AbortSignal): Promise<Serialized> {
   const { request } = serialization
   const page =
     request.kind === 'aggregate'

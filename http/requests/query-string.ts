@@ -1,4 +1,4 @@
-// Prepares query strings for validation: rejects repeated parameters, and converts text to the numbers and booleans of the schema.
+// Prepares query strings for validation: rejects repeated parameters, except those that are lists, and converts text to the numbers and booleans of the schema.
 
 import type { FastifyRequest } from 'fastify'
 import { type Fault, HttpError } from '../errors.ts'
@@ -22,14 +22,21 @@ export function prepareQuery(request: FastifyRequest): void {
   const isLenient = additionalProperties !== false
   const faults: Fault[] = []
   for (const name of Object.keys(query)) {
-    const value = query[name]
-    if (typeof value !== 'string') {
+    const property = Object.hasOwn(properties, name) ? properties[name] : undefined
+    const isList = property?.type === 'array'
+    const given = query[name]
+    const texts = Array.isArray(given) ? (given as string[]) : [given as string]
+    if (texts.length > 1 && !isList) {
       faults.push({ pointer: `/query/${pointerPart(name)}`, detail: 'is repeated: give it once' })
       continue
     }
-    const problem = unstorable(name) ?? unstorable(value)
+    const problem = [name, ...texts].map(unstorable).find(one => one !== undefined)
     if (problem !== undefined) faults.push({ pointer: `/query/${pointerPart(name)}`, detail: problem })
-    const property = Object.hasOwn(properties, name) ? properties[name] : undefined
+    if (isList) {
+      query[name] = texts
+      continue
+    }
+    const [value = ''] = texts
     if (value === '' && isLenient && property !== undefined && !isScalar(property.type)) delete query[name]
     else query[name] = property?.format === 'date-time' ? withSign(value) : coerce(value, property?.type)
   }

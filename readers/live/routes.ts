@@ -97,7 +97,7 @@ export function liveRoutes({ live, access, eventIdKey, options, metrics, logger 
     const { channel } = head.request
     const publisher = head.right.allowed ? (head.right.publisher ?? undefined) : undefined
     // A stream has no pages, but its request needs a limit.
-    const { request: readRequest, isEmpty } = requestOf({ ...(request.query as QueryString), limit: '1' }, channel, publisher, 1)
+    const { request: readRequest, isEmpty } = requestOf({ ...(request.query as QueryString), limit: '1' }, [channel], publisher, 1)
     if (!takesType(request.headers.accept, eventStreamType)) throw new HttpError('not_acceptable', `give ${eventStreamType} in Accept`)
     if (!head.right.allowed) throw new HttpError('forbidden')
     const { right } = head

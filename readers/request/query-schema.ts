@@ -1,7 +1,7 @@
 // The schema of a reader's query string, for validation and documentation. `request.ts` interprets it.
 
 import { type Static, Type } from 'typebox'
-import { exampleIds, storedIdLengthMax } from '../../control-plane/client.ts'
+import { exampleIds, storedChannelParameter, storedIdLengthMax } from '../../control-plane/client.ts'
 import { senmlFormat } from '../reader.ts'
 import { timestampPattern } from './time-range.ts'
 
@@ -44,6 +44,18 @@ const filters = {
   }),
   from: text('Only since this time: seconds since 1970, or RFC 3339.', '2026-11-01T00:00:00Z', timestamp),
   to: text('Only before this time: seconds since 1970, or RFC 3339.', '1793577600', timestamp),
+}
+
+/** Parameters whose names have the path of a field. */
+const byField = {
+  additionalProperties: false,
+  patternProperties: {
+    '^payload\\..': Type.String({
+      maxLength: textMax,
+      description:
+        'JSON: only documents whose field at this dotted path has this text. Within a key, a dot is `\\.` and a backslash `\\\\`.',
+    }),
+  },
 }
 
 /** Defaults as in SPEC §8. A format is at most as long as a subtopic, whose last part it is. */
@@ -117,20 +129,26 @@ export function querySchema(limitMax: number, offsetMax: number) {
         }),
       ),
     },
-    {
-      additionalProperties: false,
-      patternProperties: {
-        '^payload\\..': Type.String({
-          maxLength: textMax,
-          description:
-            'JSON: only documents whose field at this dotted path has this text. Within a key, a dot is `\\.` and a backslash `\\\\`.',
-        }),
-      },
-    },
+    byField,
   )
 }
 /** A query string that matches the schema. */
 export type QueryString = Static<ReturnType<typeof querySchema>> & Readonly<Record<`payload.${string}`, string>>
+
+/** Most channels of one request. */
+const channelsMax = 100
+
+/** The query string of a request for several channels. */
+export function channelsQuerySchema(limitMax: number, offsetMax: number) {
+  const { properties } = querySchema(limitMax, offsetMax)
+  const channel = Type.Array(storedChannelParameter, {
+    minItems: 1,
+    maxItems: channelsMax,
+    allowed: `1 to ${channelsMax} channels`,
+    description: `The id of a channel, once for each of up to ${channelsMax} channels.`,
+  })
+  return Type.Object({ channel, ...properties }, byField)
+}
 
 /** How many days back formats are searched by default. */
 export const daysUsual = 7

@@ -74,7 +74,7 @@ test('no more rows are read than needed', async () => {
 
 test('a custom chunk size', async () => {
   const store = storeOf(recordsOf(3_000, 10))
-  const size: ChunkSize = { first: 5, growth: 10, most: 60, bytes: 1024 * kib }
+  const size: ChunkSize = { first: 5, growth: 10, most: 60, bytes: 1024 * kib, least: 10 }
   for await (const rows of chunksOf({ ...all, limit: 200 }, size, store.read)) expect(rows.length).toBeLessThanOrEqual(60)
   expect(store.limits).toEqual([5, 50, 60, 60, 25])
 })

@@ -31,7 +31,10 @@ async function serveAll(reader: Partial<Reader>) {
     await app.close()
   })
   const ask = (name: string, query = '', signal = leaving.signal): Promise<Response> =>
-    fetch(`${url}/channels/${channel}/messages${query}`, { headers: { authorization: `Bearer ${name}` }, signal })
+    fetch(query.startsWith('/') ? url + query : `${url}/channels/${channel}/messages${query}`, {
+      headers: { authorization: `Bearer ${name}` },
+      signal,
+    })
   /** Each account asks so often at once, and again a second after each answer, as Retry-After says. */
   const askAll = (query: (nth: number) => string, each: number): void => {
     const one = async (name: string, nth: number): Promise<void> => {
@@ -62,6 +65,23 @@ test('50 accounts whose queries never end do not keep another one from its pages
   })
   askAll(nth => `?latest=true&limit=${nth + 1}`, 16)
   await expect.poll(() => begun).toBeGreaterThan(10)
+  const answers = await Promise.all(['', '?limit=5', '?dir=asc'].map(query => ask('honest', query)))
+  expect(answers.map(({ status }) => status)).toEqual([200, 200, 200])
+})
+
+test('50 accounts that read a hundred channels at once do not keep another one from its pages', async () => {
+  let open = 0
+  let most = 0
+  const { ask, askAll } = await serveAll({
+    async read({ channel: of }, signal) {
+      if (of === channel) return [records.rows[0]!]
+      most = Math.max(most, ++open)
+      return await untilAborted(signal).finally(() => open--)
+    },
+  })
+  const hundred = Array.from({ length: 100 }, (_, nth) => `&channel=fleet-${nth}`).join('')
+  askAll(nth => `/messages?limit=${nth + 1}${hundred}`, 16)
+  await expect.poll(() => most).toBeGreaterThan(6)
   const answers = await Promise.all(['', '?limit=5', '?dir=asc'].map(query => ask('honest', query)))
   expect(answers.map(({ status }) => status)).toEqual([200, 200, 200])
 })

@@ -14,7 +14,7 @@ afterEach(() => void vi.useRealTimers())
 const signal = new AbortController().signal
 
 function pageOf(parameters: QueryString): ReadRequest & { kind: 'page' | 'latest' } {
-  const { request } = requestOf(parameters, channel, undefined, 1000)
+  const { request } = requestOf(parameters, [channel], undefined, 1000)
   if (request.kind !== 'page' && request.kind !== 'latest') throw new Error('this is no page')
   return request
 }
@@ -69,7 +69,7 @@ test.each([
 
 test('buckets with too many names for one page are too large', async () => {
   const bucket = { channel, publisher: 'p', subtopic: '', name: 'n'.repeat(256 * kib), unit: undefined, timeUs: 0, value: 1, count: 1 }
-  const { request } = requestOf({ aggregation: 'sum', interval: '1d', limit: '1000' }, channel, undefined, 1000)
+  const { request } = requestOf({ aggregation: 'sum', interval: '1d', limit: '1000' }, [channel], undefined, 1000)
   if (request.kind !== 'aggregate') throw new Error('this is no aggregation')
   const withBuckets = (count: number) => ({
     aggregate: async () => ({ groups: Array.from({ length: count }, () => bucket), total: count }),
@@ -80,7 +80,7 @@ test('buckets with too many names for one page are too large', async () => {
 
 test('an export has every row once, from the offset on', async () => {
   const stored = documentsOf(150, 256 * kib)
-  const { request } = requestOf({ limit: 'all', offset: 3, format: 'weather' }, channel, undefined, 1000)
+  const { request } = requestOf({ limit: 'all', offset: 3, format: 'weather' }, [channel], undefined, 1000)
   if (request.kind !== 'export') throw new Error('this is no export')
   const rows: Row[] = []
   for await (const page of exportPages({ reader: storeOf(stored), cursors }, request, signal)) rows.push(...page)

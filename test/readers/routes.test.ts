@@ -252,6 +252,7 @@ test('the description lists the errors, and an error is answered in full, whatev
   const statuses = ['400', '401', '403', '406', '421', '422', '429', '431', '503']
   expect(Object.values(paths).map(({ get }) => Object.keys(get.responses))).toEqual([
     ['200', '304', ...statuses],
+    ['200', '304', ...statuses],
     ['200', ...statuses],
   ])
 

@@ -13,7 +13,7 @@ import type { ReaderOptions } from '../../readers/options.ts'
 import type { Reader } from '../../readers/reader.ts'
 import { readerRoutes } from '../../readers/routes.ts'
 import { RecordBatch } from '../../transformers/record-batch.ts'
-import { channel, documents, publishers, records } from '../conformance/reader/fixture.ts'
+import { channel, documents, neighbour, publishers, records } from '../conformance/reader/fixture.ts'
 import { openEmbeddedSite, type PostgresSite } from './postgres/site.ts'
 
 const key = randomUUID()
@@ -38,7 +38,8 @@ export const access: AccessControl & { fail?: Error } = {
     if (this.fail !== undefined) throw this.fail
     const known = credential.scheme === 'Thing' ? [key, looseKey] : ['owner.s.token', 'stranger.s.token']
     if (!known.includes(credential.secret)) return { allowed: false, reason: 'unauthenticated' }
-    if (asked !== channel || credential.secret !== known[0]) return { allowed: false, reason: 'forbidden' }
+    const isOwned = asked === channel || (asked === neighbour && credential.scheme === 'Bearer')
+    if (!isOwned || credential.secret !== known[0]) return { allowed: false, reason: 'forbidden' }
     return { allowed: true, publisher: credential.scheme === 'Thing' ? publishers[0] : null, owner: 'user' }
   },
   deletedChannels: async () => [],

@@ -49,17 +49,17 @@ test.each([
   [
     'readers/routes.ts',
     "import { a } from '../control-plane/index.ts'",
-    '1: imports control-plane/index.ts: readers/ may import readers/, config/, http/, database/, control-plane/client.ts, transformers/json/canonical.ts, transformers/json/exact-json.ts, transformers/json/unflatten.ts, transformers/json/path.ts, transformers/json/times/rfc3339.ts, transformers/time-units.ts, transformers/uuid.ts',
+    '1: imports control-plane/index.ts: readers/ may import readers/, config/, http/, database/, control-plane/client.ts, transformers/json/canonical.ts, transformers/json/exact-json.ts, transformers/json/unflatten.ts, transformers/json/path.ts, transformers/json/times/rfc3339.ts, transformers/time-units.ts, transformers/uuid.ts, sinks/each-at-once.ts',
   ],
   [
     'readers/cassandra/reader.ts',
     "import { a } from '../../sinks/influxdb/connection.ts'",
-    '1: imports sinks/influxdb/connection.ts: readers/cassandra/ may import readers/, config/, http/, database/, control-plane/client.ts, transformers/json/canonical.ts, transformers/json/exact-json.ts, transformers/json/unflatten.ts, transformers/json/path.ts, transformers/json/times/rfc3339.ts, transformers/time-units.ts, transformers/uuid.ts, sinks/sink-error.ts, sinks/cassandra/',
+    '1: imports sinks/influxdb/connection.ts: readers/cassandra/ may import readers/, config/, http/, database/, control-plane/client.ts, transformers/json/canonical.ts, transformers/json/exact-json.ts, transformers/json/unflatten.ts, transformers/json/path.ts, transformers/json/times/rfc3339.ts, transformers/time-units.ts, transformers/uuid.ts, sinks/each-at-once.ts, sinks/sink-error.ts, sinks/cassandra/',
   ],
   [
     'readers/live/stream.ts',
     "import { a } from '../../pipeline/live/tail.ts'",
-    '1: imports pipeline/live/tail.ts: readers/live/ may import readers/, config/, http/, database/, control-plane/client.ts, transformers/json/canonical.ts, transformers/json/exact-json.ts, transformers/json/unflatten.ts, transformers/json/path.ts, transformers/json/times/rfc3339.ts, transformers/time-units.ts, transformers/uuid.ts, pipeline/live/messages.ts, pipeline/live/rights.ts, transformers/record-batch.ts, transformers/json/json-text.ts',
+    '1: imports pipeline/live/tail.ts: readers/live/ may import readers/, config/, http/, database/, control-plane/client.ts, transformers/json/canonical.ts, transformers/json/exact-json.ts, transformers/json/unflatten.ts, transformers/json/path.ts, transformers/json/times/rfc3339.ts, transformers/time-units.ts, transformers/uuid.ts, sinks/each-at-once.ts, pipeline/live/messages.ts, pipeline/live/rights.ts, transformers/record-batch.ts, transformers/json/json-text.ts',
   ],
   [
     'pipeline/writer/loop.ts',

@@ -15,6 +15,7 @@ const readersMayImport = [
   'transformers/json/times/rfc3339.ts',
   'transformers/time-units.ts',
   'transformers/uuid.ts',
+  'sinks/each-at-once.ts',
 ]
 
 /** What the code of a folder may import besides the folder itself: prefixes of paths. The longest matching prefix is its rule. */

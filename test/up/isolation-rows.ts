@@ -3,6 +3,7 @@
 import { expect } from 'vitest'
 import { type At, isAdministrator, isOwner, mayRead, type Row, text } from '../control-plane/isolation/row.ts'
 import { callers, type Site } from '../control-plane/isolation/world.ts'
+import { absentId } from '../control-plane/platform.ts'
 
 /** What was published to a site's channel before the requests, by its thing and then by its left thing. */
 export interface Published {
@@ -73,6 +74,36 @@ export const messageRows: readonly Row[] = [
     request: at => ({ ...channel(at), headers: { accept: 'text/csv' } }),
     // Below the column names.
     answer: at => expect.toSatisfy((csv: string) => csv.trimEnd().split('\n').length === 1 + publishersOf(at).length),
+  },
+  {
+    ...reading,
+    route: 'GET /messages',
+    request: ({ site }) => ({ query: { channel: site.channel } }),
+    answer: at => expect.objectContaining({ total: publishersOf(at).length, messages: recordsOf(at, { Name: 'a' }) }),
+  },
+  {
+    ...reading,
+    route: 'GET /messages',
+    what: 'of both channels',
+    allowed: isOwner,
+    request: ({ site }) => ({ query: { channel: [site.otherChannel, site.channel] } }),
+    answer: at => expect.objectContaining({ total: publishersOf(at).length, messages: recordsOf(at, { Name: 'a' }) }),
+  },
+  {
+    ...reading,
+    route: 'GET /messages',
+    what: "of an own channel and another user's",
+    allowed: [],
+    request: ({ site, world }) => ({ query: { channel: [site.channel, world.foreign.channel], latest: 'true' } }),
+    answer: () => '',
+  },
+  {
+    ...reading,
+    route: 'GET /messages',
+    what: 'of an own channel and an absent one',
+    allowed: [],
+    request: ({ site }) => ({ query: { channel: [absentId, site.channel], limit: 'all' } }),
+    answer: () => '',
   },
   {
     ...reading,

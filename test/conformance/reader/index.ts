@@ -5,6 +5,7 @@ import { afterAll, beforeAll, test } from 'vitest'
 import type { Row } from '../../../readers/reader.ts'
 import { RecordBatch } from '../../../transformers/record-batch.ts'
 import { aggregateQuery, formatsQuery, pageQuery, type ReaderBench, type ReaderSite, signal } from './bench.ts'
+import { channelsSuite } from './channels.ts'
 import { filtersSuite } from './filters.ts'
 import { channel, documents, everyRow, type KeptOf, records } from './fixture.ts'
 import { groupsSuite } from './groups.ts'
@@ -51,6 +52,7 @@ export function readerConformance(open: () => Promise<ReaderSite>): void {
   pagesSuite(bench)
   filtersSuite(bench)
   groupsSuite(bench)
+  channelsSuite(bench)
   sameMillisecondSuite(bench)
   hostileSuite(bench)
 }

@@ -92,7 +92,7 @@ export function pageOf(rows: readonly Row[], { direction, offset, limit, after }
 export function latestOf(rows: readonly Row[]): Row[] {
   const seen = new Set<string>()
   return inOrder(rows, 'desc').filter(row => {
-    const key = JSON.stringify([row.publisher, row.subtopic, row.kind === 'senml' ? row.name : ''])
+    const key = JSON.stringify([row.channel, row.publisher, row.subtopic, row.kind === 'senml' ? row.name : ''])
     return !seen.has(key) && seen.add(key)
   })
 }
@@ -100,7 +100,9 @@ export function latestOf(rows: readonly Row[]): Row[] {
 export function bucketsOf(rows: readonly Row[], { aggregation, intervalUs, direction }: AggregateQuery): Bucket[] {
   const numbers = inOrder(rows, 'asc').filter((row): row is SenmlRow & { value: number } => row.kind === 'senml' && row.value !== undefined)
   const bucketTime = (row: SenmlRow): number => Math.floor(row.timeUs / intervalUs) * intervalUs
-  const groups = Map.groupBy(numbers, row => JSON.stringify([bucketTime(row), row.publisher, row.subtopic, row.name, row.unit ?? null]))
+  const groups = Map.groupBy(numbers, row =>
+    JSON.stringify([bucketTime(row), row.channel, row.publisher, row.subtopic, row.name, row.unit ?? null]),
+  )
   const buckets = [...groups.values()].map((members): Bucket => {
     const [row] = members
     const values = members.map(({ value }) => value)
@@ -118,7 +120,7 @@ export function bucketsOf(rows: readonly Row[], { aggregation, intervalUs, direc
     return { channel, publisher, subtopic, name, unit, timeUs: bucketTime(row!), value, count: values.length }
   })
   const bytes = (bucket: Bucket): Buffer[] =>
-    [bucket.publisher, bucket.subtopic, bucket.name, bucket.unit ?? ''].map(text => Buffer.from(text))
+    [bucket.publisher, bucket.subtopic, bucket.name, bucket.unit ?? '', bucket.channel].map(text => Buffer.from(text))
   return buckets.toSorted((one, other) => {
     if (one.timeUs !== other.timeUs) return direction === 'desc' ? other.timeUs - one.timeUs : one.timeUs - other.timeUs
     const [left, right] = [bytes(one), bytes(other)]

@@ -43,7 +43,7 @@ export async function ask(world: World, row: Row, caller: Caller, request: Asked
   asked.cells++
   const [method = '', template = ''] = row.route.split(' ')
   const path = template.replace(/\{(\w+)\}/g, (_all, name: string) => request.parameters![name]!)
-  const query = request.query === undefined ? '' : `?${new URLSearchParams(request.query).toString()}`
+  const query = request.query === undefined ? '' : `?${new URLSearchParams(pairsOf(request.query)).toString()}`
   const authorization = world.authorization(caller)
   const { body, type, headers } = request
   const answer = await world.asker.call(method, path + query, {
@@ -58,6 +58,10 @@ export async function ask(world: World, row: Row, caller: Caller, request: Asked
   asked.succeeded.set(row.route, succeeded.add(answer.headers.get('x-request-id')!))
   if (row.endsToken === true) await world.renew(userOf(caller)!)
   return answer
+}
+
+function pairsOf(query: NonNullable<Asked['query']>): [string, string][] {
+  return Object.entries(query).flatMap(([name, given]) => [given].flat().map((text): [string, string] => [name, text]))
 }
 
 /** The answer of each caller, and the expected one. */

@@ -6,7 +6,8 @@ import { type Caller, idsOf, type Site, thingKeys, type UserName, userKeys, user
 export interface Asked {
   /** Parameters of the path: `{ thing: '…' }`. */
   readonly parameters?: Readonly<Record<string, string>>
-  readonly query?: Readonly<Record<string, string>>
+  /** A list is a repeated parameter. */
+  readonly query?: Readonly<Record<string, string | readonly string[]>>
   readonly body?: object | string
   readonly type?: string
   readonly headers?: Readonly<Record<string, string>>

@@ -9,7 +9,7 @@ import { createServer, type HttpServer } from '../../../http/server.ts'
 import type { Reader } from '../../../readers/reader.ts'
 import { readerRoutes } from '../../../readers/routes.ts'
 import { RecordBatch } from '../../../transformers/record-batch.ts'
-import { channel, dayUs, documents, everyRow, type KeptOf, records, startUs } from '../../conformance/reader/fixture.ts'
+import { channel, dayUs, documents, everyRow, type KeptOf, neighbour, records, startUs } from '../../conformance/reader/fixture.ts'
 import type { ReaderSite } from '../../conformance/reader/index.ts'
 import { type Document, resolved } from '../../http/document-faults.ts'
 import { openOracleReader } from '../oracle-reader.ts'
@@ -21,7 +21,7 @@ import { hostileTexts } from './hostile-texts.ts'
 export interface RequestBench {
   readonly operation: Operation
   /** What the reader answers. */
-  ask(request: Request, headers: Record<string, string>, of?: string): Promise<Answer>
+  ask(request: Request, headers: Record<string, string>): Promise<Answer>
 }
 
 /** Those that take several parameters to ask for, which chance seldom brings together. */
@@ -37,6 +37,9 @@ const kinds: readonly Query[] = [
   ],
 ]
 const kind = fc.oneof({ weight: 4, arbitrary: fc.constantFrom(...kinds) }, { weight: 1, arbitrary: fc.constantFrom(...fieldQueries) })
+
+const onePath = `/channels/${channel}/messages?`
+const twoPath = `/messages?channel=${neighbour}&channel=${channel}&`
 
 /** Of a page and those behind it. */
 const pagesMax = 3
@@ -66,6 +69,7 @@ export function requestSuite(open: () => Promise<ReaderSite>, requestsMax: numbe
     }
     expect(Object.entries(paths).map(([path, methods]) => [path, Object.keys(methods)])).toEqual([
       ['/channels/{channel}/messages', ['get']],
+      ['/messages', ['get']],
       ['/channels/{channel}/formats', ['get']],
     ])
     operation = paths['/channels/{channel}/messages']!['get']!
@@ -78,10 +82,10 @@ export function requestSuite(open: () => Promise<ReaderSite>, requestsMax: numbe
   })
 
   /** What is wrong with the answer: by the description, or beside the plainest reader's. */
-  async function faultOf(request: Request, headers: Record<string, string>, answer: Answer): Promise<string | undefined> {
+  async function faultOf(request: Request, headers: Record<string, string>, answer: Answer, of = onePath): Promise<string | undefined> {
     const fault = deviation(operation, request, answer)
     if (fault !== undefined) return `${fault}: ${answer.body.slice(0, 500)}`
-    const expected = await askOf(plainest, request, headers, channel)
+    const expected = await askOf(plainest, request, headers, of)
     if (answer.status !== expected.status) return `the status is ${answer.status} and not ${expected.status}: ${answer.body.slice(0, 500)}`
     const isCounted = !answer.body.includes(lowerBound)
     const [found, right] = [answer, expected].map(({ body }) => comparable(body, isCounted))
@@ -90,24 +94,25 @@ export function requestSuite(open: () => Promise<ReaderSite>, requestsMax: numbe
 
   async function expectRight(query: Query): Promise<Answer> {
     const request = requestOf(query)
-    const answer = await askOf(app, request, owner, channel)
+    const answer = await askOf(app, request, owner, onePath)
     expect(await faultOf(request, owner, answer), shown(query)).toBeUndefined()
     return answer
   }
 
   test.each([
-    ['the owner', owner],
-    ['a thing', thing],
-  ])("answers to %s are as described and equal to the simplest reader's, page after page", async (_who, headers) => {
+    ['the owner', owner, onePath],
+    ['the owner, of two channels,', owner, twoPath],
+    ['a thing', thing, onePath],
+  ])("answers to %s are as described and equal to the simplest reader's, page after page", async (_who, headers, of) => {
     const statuses = new Map<number, number>()
     await fc.assert(
       fc.asyncProperty(requestsOf(operation), kind, async (made, given) => {
         const rest = made.query.filter(({ name }) => given.every(([other]) => other !== name))
         let request: Request | undefined = { ...made, query: [...requestOf(given).query, ...rest] }
         for (let nth = 0; nth < pagesMax && request !== undefined; nth++) {
-          const answer = await askOf(app, request, headers, channel)
+          const answer = await askOf(app, request, headers, of)
           statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1)
-          expect(await faultOf(request, headers, answer)).toBeUndefined()
+          expect(await faultOf(request, headers, answer, of)).toBeUndefined()
           request = behind(request, answer)
         }
       }),
@@ -167,7 +172,7 @@ export function requestSuite(open: () => Promise<ReaderSite>, requestsMax: numbe
         ]
         expect([200, 400], shown(query)).toContain((await expectRight(query)).status)
       }
-      const answer = await askOf(app, requestOf([]), owner, encodeURIComponent(text))
+      const answer = await askOf(app, requestOf([]), owner, `/channels/${encodeURIComponent(text)}/messages?`)
       // A channel may have any id; this one is not the owner's.
       expect([400, 403, 404], text).toContain(answer.status)
     }
@@ -177,7 +182,7 @@ export function requestSuite(open: () => Promise<ReaderSite>, requestsMax: numbe
     get operation() {
       return operation
     },
-    ask: (request, headers, of = channel) => askOf(app, request, headers, of),
+    ask: (request, headers) => askOf(app, request, headers, onePath),
   }
 }
 
@@ -193,7 +198,7 @@ function requestOf(query: Query): Request {
 }
 
 async function askOf(app: HttpServer, { query, accept }: Request, headers: Record<string, string>, of: string): Promise<Answer> {
-  const url = `/channels/${of}/messages?${query.map(({ name, escaped }) => `${encodeURIComponent(name)}=${escaped}`).join('&')}`
+  const url = `${of}${query.map(({ name, escaped }) => `${encodeURIComponent(name)}=${escaped}`).join('&')}`
   // What no header can hold is no header.
   const wanted = /^[\u0020-\u007e]*$/.test(accept) ? accept : '*/*'
   const answer = await app.inject({ url, headers: { ...headers, accept: wanted } })

@@ -11,7 +11,7 @@ const limitMax = 1000
 
 /** As the check leaves them: texts, and the offset as a number. */
 function request(parameters: Record<string, unknown> = {}, publisher?: string) {
-  return requestOf(parameters as QueryString, channel, publisher, limitMax)
+  return requestOf(parameters as QueryString, [channel], publisher, limitMax)
 }
 
 function faults(parameters: Record<string, unknown>): string[] {

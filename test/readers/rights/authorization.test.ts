@@ -46,6 +46,8 @@ interface Asked {
   readonly asker: Asker
   /** Of the world's; beyond them one that does not exist. */
   readonly channel: number
+  /** Read together with it. */
+  readonly others: readonly number[]
   readonly format: 'messages' | 'weather'
   readonly direction: 'asc' | 'desc'
   readonly limit: number
@@ -69,6 +71,7 @@ const askedOnes: fc.Arbitrary<Asked> = fc
       { weight: 1, arbitrary: fc.constant('nobody' as const) },
     ),
     channel: fc.nat({ max: 3 }),
+    others: fc.oneof(fc.constant([]), fc.array(fc.nat({ max: 3 }), { minLength: 1, maxLength: 2 })),
     format: fc.constantFrom('messages', 'weather'),
     direction: fc.constantFrom('asc', 'desc'),
     limit: fc.integer({ min: 1, max: 7 }),
@@ -77,7 +80,10 @@ const askedOnes: fc.Arbitrary<Asked> = fc
     fromHours: optional(fc.integer({ min: 0, max: 20 })),
     kind: fc.constantFrom('page', 'page', 'page', 'latest', 'export', 'formats', 'count', 'sum', 'last'),
   })
-  .map(asked => (isAggregation(asked.kind) ? { ...asked, format: 'messages' } : asked))
+  .map((asked): Asked => {
+    if (asked.kind === 'formats') return { ...asked, others: [] }
+    return isAggregation(asked.kind) ? { ...asked, format: 'messages' } : asked
+  })
 
 test('no answer reveals anything that the reader may not see', async () => {
   // Here, since a mock of `beforeAll` is gone when the test begins. Two answers to one request would name two seconds otherwise.
@@ -100,28 +106,34 @@ test('no answer reveals anything that the reader may not see', async () => {
 
 async function expectAnswer(world: World, url: string, asked: Asked): Promise<void> {
   const channel = world.channels[asked.channel] ?? randomUUID()
+  const channels = [...new Set([channel, ...asked.others.map(other => world.channels[other] ?? randomUUID())])]
   const authorization = headerOf(world, asked.asker)
   const publisher = asked.publisher === undefined ? undefined : (world.things[asked.publisher]?.id ?? 'nobody')
   const query = new URLSearchParams(queryOf(asked, publisher)).toString()
-  const get = async (more = '', of = channel): Promise<Got> => {
+  const get = async (more = '', of: readonly string[] = channels): Promise<Got> => {
     const request = asked.kind === 'formats' ? `formats?days=${daysOf(asked)}` : `messages?${query}${more}`
-    const answer = await fetch(`${url}/channels/${of}/${request}`, { headers: { authorization } })
+    const path = of.length === 1 ? `/channels/${of[0]}/${request}` : `/${request}${of.map(one => `&channel=${one}`).join('')}`
+    const answer = await fetch(url + path, { headers: { authorization } })
     return { status: answer.status, text: await answer.text(), link: answer.headers.get('link') }
   }
   statements.length = 0
   const first = await get()
-  const right = await world.access.authorize({ credential: parseCredential(authorization)!, channel, action: 'read' })
-  if (!right.allowed) {
-    expect([first.status, first.link]).toEqual([right.reason === 'forbidden' ? 403 : 401, null])
-    // Nor whether there is such a channel.
-    expect(withoutId(first)).toEqual(withoutId(await get('', randomUUID())))
+  const credential = parseCredential(authorization)!
+  const rights = await Promise.all(channels.map(one => world.access.authorize({ credential, channel: one, action: 'read' })))
+  const refused = rights.find(one => !one.allowed)
+  if (refused !== undefined) {
+    expect([first.status, first.link]).toEqual([refused.reason === 'forbidden' ? 403 : 401, null])
+    // Nor whether there are such channels.
+    const absent = channels.map((one, nth) => (rights[nth]!.allowed ? one : randomUUID()))
+    for (const of of [absent, [randomUUID()]]) expect(withoutId(first)).toEqual(withoutId(await get('', of)))
     expect(statements).toEqual([])
     return
   }
+  const right = rights[0] as Access & { allowed: true }
   if (asked.kind === 'formats') {
-    const reader = openOracleReader(visibleTo(world, right, channel))
+    const reader = openOracleReader(visibleTo(world, right, channels))
     expect(first.text).toBe(await formatsAnswer(reader, channel, undefined, daysOf(asked), new AbortController().signal))
-    await expectBound(right.publisher, channel, undefined)
+    await expectBound(right.publisher, channels, undefined)
     return
   }
   const filter = filterOf({
@@ -131,7 +143,11 @@ async function expectAnswer(world: World, url: string, asked: Asked): Promise<vo
     subtopic: asked.subtopic,
     fromNs: asked.fromHours === undefined ? undefined : BigInt(startUs + asked.fromHours * 3_600_000_000) * 1000n,
   })
-  const rows = inOrder(selected(visibleTo(world, right, channel), filter), asked.direction)
+  const visible = visibleTo(world, right, channels)
+  const rows = inOrder(
+    channels.flatMap(one => selected(visible, { ...filter, channel: one })),
+    asked.direction,
+  )
   const { limit, format, direction, kind } = asked
   if (kind === 'export') {
     expect(first.text).toBe(frameStart({ total: undefined, offset: 0, limit: 'all', format }) + rowsText(rows) + frameEnd({}))
@@ -142,7 +158,7 @@ async function expectAnswer(world: World, url: string, asked: Asked): Promise<vo
     const frame = { total: { total: buckets.length, isExact: true }, offset: 0, limit, format }
     expect(first.text).toBe(frameStart(frame) + bucketsJson(buckets.slice(0, limit)) + frameEnd({}))
   }
-  await expectBound(right.publisher, channel, publisher)
+  await expectBound(right.publisher, channels, publisher)
 }
 
 interface Got {
@@ -170,13 +186,14 @@ async function expectPages(
   }
 }
 
-/** What has reached the database is of this channel and, for a thing, of this thing; what cannot be answered has not reached it. */
-async function expectBound(own: string | null, channel: string, asked: string | undefined): Promise<void> {
+/** What has reached the database is of one of these channels and, for a thing, of this thing; what cannot be answered has not reached it. */
+async function expectBound(own: string | null, channels: readonly string[], asked: string | undefined): Promise<void> {
   const reads = statements.filter(({ sql }) => !sql.includes('FROM sluice.formats'))
   if (own !== null && asked !== undefined && asked !== own) expect(statements).toEqual([])
   for (const { sql, values } of reads) {
-    if (sql.includes('FROM sluice.records')) await expectNumbersOf(own, channel, sql, values)
+    if (sql.includes('FROM sluice.records')) await expectNumbersOf(own, channels, sql, values)
     else {
+      const channel = channels.find(one => values.includes(one))!
       expect(sql).toMatch(new RegExp(`[cm]\\.channel = \\$${values.indexOf(channel) + 1}\\b`))
       if (own !== null) expect(sql).toMatch(new RegExp(`[sm]\\.publisher = \\$${values.indexOf(own) + 1}\\b`))
     }
@@ -185,23 +202,24 @@ async function expectBound(own: string | null, channel: string, asked: string | 
 }
 
 /** Rows are read by the number of the channel, and for a thing by the numbers of its series there. */
-async function expectNumbersOf(own: string | null, channel: string, sql: string, values: readonly SqlValue[]): Promise<void> {
+async function expectNumbersOf(own: string | null, channels: readonly string[], sql: string, values: readonly SqlValue[]): Promise<void> {
   const known = await site.database.query<{ channel: number; series: number }>(
-    'SELECT s.channel, s.id AS series FROM sluice.series AS s JOIN sluice.channels AS c ON c.id = s.channel WHERE c.channel = $1 AND ($2::text IS NULL OR s.publisher = $2)',
-    [channel, own],
+    'SELECT s.channel, s.id AS series FROM sluice.series AS s JOIN sluice.channels AS c ON c.id = s.channel WHERE c.channel = ANY ($1::text[]) AND ($2::text IS NULL OR s.publisher = $2)',
+    [channels, own],
   )
-  const number = known[0]?.channel
+  const numbers = known.map(({ channel }) => channel)
   // A page looks its series up itself.
   const [found, channelParameter, publisherParameter] = /s\.channel = \$(\d+)::integer(?: AND s\.publisher = \$(\d+))?/.exec(sql) ?? []
   if (found !== undefined) {
-    expect(values[Number(channelParameter) - 1]).toBe(number)
+    expect(numbers).toContain(values[Number(channelParameter) - 1])
     if (own !== null) expect(values[Number(publisherParameter) - 1]).toBe(own)
     return
   }
   const [, seriesParameter] = /(?:unnest|m\.series = ANY )\(\$(\d+)::integer\[\]\)/.exec(sql) ?? []
   if (seriesParameter === undefined) {
     expect(own).toBe(null)
-    expect(sql).toMatch(new RegExp(`m\\.channel = \\$${values.indexOf(number!) + 1}::integer`))
+    const [, wholeParameter] = /m\.channel = \$(\d+)::integer/.exec(sql) ?? []
+    expect(numbers).toContain(values[Number(wholeParameter) - 1])
     return
   }
   const read = values[Number(seriesParameter) - 1] as readonly number[]
@@ -237,7 +255,7 @@ function queryOf({ format, direction, limit, subtopic, fromHours, kind }: Asked,
   }
 }
 
-/** The rule, in one line: its own messages to a connected thing, the channel to its owner. */
-function visibleTo({ stored }: World, right: Access & { allowed: true }, channel: string): StoredRow[] {
-  return stored.filter(({ row }) => row.channel === channel && (right.publisher === null || row.publisher === right.publisher))
+/** The rule, in one line: its own messages to a connected thing, the channels to their owner. */
+function visibleTo({ stored }: World, right: Access & { allowed: true }, channels: readonly string[]): StoredRow[] {
+  return stored.filter(({ row }) => channels.includes(row.channel) && (right.publisher === null || row.publisher === right.publisher))
 }
