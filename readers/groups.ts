@@ -1,6 +1,9 @@
 // Groups rows in this process, for stores that cannot do it: the newest row of each series, and aggregations by interval.
 
 import { hash } from 'node:crypto'
+import { parsePayload } from '../transformers/json/canonical.ts'
+import { unitsDown } from '../transformers/time-units.ts'
+import { valueAt } from './matching.ts'
 import {
   type AggregateQuery,
   type Aggregation,
@@ -9,6 +12,7 @@ import {
   isBehind,
   keyOf,
   type PageQuery,
+  type PayloadField,
   QueryTooLargeError,
   type Row,
   type SenmlRow,
@@ -128,6 +132,19 @@ interface Sums extends Sum {
   max: number
   newest: number
   oldest: number
+}
+
+/** The numbers in a field of documents, each as a record with the name of the field. Documents with anything else there, or nothing, are left out. */
+export async function* numbersOf(rows: AsyncIterable<Row>, { name, path }: PayloadField): AsyncGenerator<SenmlRow> {
+  for await (const row of rows) {
+    if (row.kind !== 'document') continue
+    const { createdNs, payloadText, ...origin } = row
+    const value = valueAt(parsePayload(payloadText), path)
+    if (typeof value !== 'number' && typeof value !== 'bigint') continue
+    const number = { value: Number(value), stringValue: undefined, boolValue: undefined, dataValue: undefined }
+    const rest = { unit: undefined, sum: undefined, updateTime: undefined }
+    yield { ...origin, kind: 'senml', name, timeUs: Number(unitsDown(createdNs, 1000n)), ...number, ...rest }
+  }
 }
 
 /**

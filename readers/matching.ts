@@ -63,12 +63,18 @@ function payloadMatches(payload: Json, filters: readonly PayloadFilter[]): boole
 }
 
 function hasText(payload: Json, path: PayloadFilter['path'], text: string): boolean {
+  const value = valueAt(payload, path)
+  return value !== undefined && scalarText(value) === text
+}
+
+/** What a payload has at a path; undefined if it has nothing there. */
+export function valueAt(payload: Json, path: PayloadFilter['path']): Json | undefined {
   let value: Json | undefined = payload
   for (const key of path) {
-    if (typeof value !== 'object' || value === null || Array.isArray(value) || !Object.hasOwn(value, key)) return false
+    if (typeof value !== 'object' || value === null || Array.isArray(value) || !Object.hasOwn(value, key)) return undefined
     value = value[key]
   }
-  return value !== undefined && scalarText(value) === text
+  return value
 }
 
 /** undefined for an array or object. */

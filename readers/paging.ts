@@ -3,11 +3,13 @@
 import { HttpError } from '../http/errors.ts'
 import { countAll, mergeBuckets, mergeRows } from './channels/merge.ts'
 import type { Cursors, Keyset, Total } from './cursor.ts'
+import { aggregateRows, numbersOf } from './groups.ts'
 import { isFiltered } from './matching.ts'
 import {
   type AggregateQuery,
   type Bucket,
   type Filter,
+  type Grouped,
   keyOf,
   type PageQuery,
   QueryTooLargeError,
@@ -131,13 +133,15 @@ async function latestPage(
  * @throws QueryTooLargeError if the names of the buckets are too long for one page
  */
 export async function answerBuckets(
-  reader: Pick<Reader, 'aggregate'>,
+  reader: Pick<Reader, 'read' | 'aggregate'>,
   request: ReadRequest & { kind: 'aggregate' },
   signal: AbortSignal,
 ): Promise<Answer<Bucket>> {
-  const { channels, filter, direction, limit, offset, aggregation, intervalUs, count } = request
+  const { channels, filter, direction, limit, offset, aggregation, intervalUs, field, count } = request
+  const aggregate = (query: AggregateQuery): Promise<Grouped<Bucket>> =>
+    field === undefined ? reader.aggregate(query, signal) : aggregateRows(numbersOf(rowsOf(reader, query, signal), field), query)
   const query: AggregateQuery = { ...filter, direction, limit, offset, aggregation, intervalUs }
-  const { groups, total } = await mergeBuckets(channels, query, one => reader.aggregate(one, signal))
+  const { groups, total } = await mergeBuckets(channels, query, aggregate)
   // With paging by offset the client advances by the limit, and would skip the rest of a shortened page.
   if (groups.reduce((sum, group) => sum + bucketBytes(group), 0) > pageBytesMax) {
     throw new QueryTooLargeError(`the names of these buckets have more than ${pageBytesMax} bytes: give a smaller limit`)

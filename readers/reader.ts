@@ -12,6 +12,12 @@ export interface PayloadFilter {
   readonly text: string
 }
 
+/** A field of JSON payloads that is aggregated. */
+export interface PayloadField extends Pick<PayloadFilter, 'path'> {
+  /** As in the request: the name of its buckets. */
+  readonly name: string
+}
+
 /** Selects rows. Every statement sent to a store contains the channel. Undefined fields do not filter; 0, false and '' do. */
 export interface Filter {
   readonly channel: string

@@ -7,7 +7,7 @@ import { pointerPart } from '../http/requests/json-body.ts'
 import { parsePath, pathWords } from '../transformers/json/path.ts'
 import { canonicalId } from '../transformers/uuid.ts'
 import type { RecordKeys } from './answers/record-keys.ts'
-import { type Aggregation, type Direction, type Filter, type PayloadFilter, senmlFormat } from './reader.ts'
+import { type Aggregation, type Direction, type Filter, type PayloadField, type PayloadFilter, senmlFormat } from './reader.ts'
 import type { QueryString } from './request/query-schema.ts'
 import { nanosecondsOf } from './request/time-range.ts'
 
@@ -29,7 +29,14 @@ export type ReadRequest = {
 } & (
   | { readonly kind: 'page' | 'latest'; readonly limit: number }
   | { readonly kind: 'export' }
-  | { readonly kind: 'aggregate'; readonly limit: number; readonly aggregation: Aggregation; readonly intervalUs: number }
+  | {
+      readonly kind: 'aggregate'
+      readonly limit: number
+      readonly aggregation: Aggregation
+      readonly intervalUs: number
+      /** For JSON documents only. */
+      readonly field: PayloadField | undefined
+    }
 )
 
 /**
@@ -74,11 +81,18 @@ export function requestOf(
   if (limit !== undefined && limit > limitMax) fault('limit', `is not allowed: give a whole number from 1 to ${limitMax}, or all`)
   if (cursor !== undefined && offset > 0) fault('offset', 'cannot be combined with cursor, which sets the start of the page: omit it')
   if (aggregation !== undefined) {
-    if (format !== senmlFormat) fault('aggregation', 'is for SenML records: omit format')
+    if (format !== senmlFormat && query.field === undefined)
+      fault('aggregation', 'is for SenML records, or for one field of JSON documents: omit format, or give field')
     if (interval === undefined) fault('interval', 'is missing: give the length of the buckets, such as 5m')
     if (cursor !== undefined) fault('cursor', 'cannot be combined with aggregation: page with offset')
     if (latest === 'true') fault('latest', 'cannot be combined with aggregation: use aggregation=last')
   } else if (interval !== undefined) fault('interval', 'needs aggregation, which is missing: add it')
+  const fieldPath = query.field?.startsWith(payloadPrefix) === true ? parsePath(query.field.slice(payloadPrefix.length)) : undefined
+  if (query.field !== undefined) {
+    if (fieldPath === undefined) fault('field', `is not the path of a field: give ${payloadPrefix} and ${pathWords}`)
+    if (aggregation === undefined) fault('field', 'needs aggregation, which is missing: add it')
+    if (format === senmlFormat) fault('field', 'is for JSON documents: add their format')
+  }
   if (limit === undefined && query.count === 'exact') fault('count', 'cannot be combined with limit=all, which has no total: omit it')
   if (limit === undefined && (aggregation !== undefined || latest === 'true')) fault('limit', 'can be all only for records: give a number')
   const intervalUs = interval === undefined ? undefined : microseconds(interval)
@@ -116,7 +130,10 @@ export function requestOf(
   const isForeign = publisher !== undefined && wanted !== undefined && wanted !== publisher
   const isEmpty = isForeign || isNever
   if (limit === undefined) return { isEmpty, request: { ...rest, kind: 'export' } }
-  if (aggregation !== undefined) return { isEmpty, request: { ...rest, kind: 'aggregate', limit, aggregation, intervalUs: intervalUs! } }
+  if (aggregation !== undefined) {
+    const field = fieldPath === undefined ? undefined : { name: query.field!, path: fieldPath }
+    return { isEmpty, request: { ...rest, kind: 'aggregate', limit, aggregation, intervalUs: intervalUs!, field } }
+  }
   return { isEmpty, request: { ...rest, kind: latest === 'true' ? 'latest' : 'page', limit } }
 }
 

@@ -64,7 +64,7 @@ interface ReadHead {
 
 const headKey = 'read'
 
-/** An answer over several channels, which takes many queries. Each query has the limit of the store as well. */
+/** An answer that takes many queries: over several channels, or of all documents. Each query has the limit of the store as well. */
 const manyQueriesMsMax = 60_000
 
 /** If the answer took longer, access is checked again before it is sent. */
@@ -264,7 +264,8 @@ function channelsOf({ params, query }: FastifyRequest): string[] {
 
 async function answer(parts: PageParts, serialization: Serialization, signal: AbortSignal): Promise<Serialized> {
   const { request } = serialization
-  if (request.channels.length === 1) return await answerPage(parts, serialization, signal)
+  const isOfOneQuery = request.channels.length === 1 && (request.kind !== 'aggregate' || request.field === undefined)
+  if (isOfOneQuery) return await answerPage(parts, serialization, signal)
   const limits = { timeoutMs: manyQueriesMsMax, expired: tookTooMany }
   return await withinTimeLimit(signal, limits, ({ signal: within }) => answerPage(parts, serialization, within))
 }

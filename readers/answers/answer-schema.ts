@@ -11,7 +11,8 @@ const always = {
   Publisher: Type.String({ description: 'The id of the thing that sent the message.', examples: [exampleIds.thing] }),
   Protocol: Type.String({ description: '`http`, `mqtt`, `kafka`.', examples: ['http'] }),
 }
-const name = Type.String({ examples: ['urn:dev:mac:0024befffe804ff1:temperature'] })
+const exampleName = 'urn:dev:mac:0024befffe804ff1:temperature'
+const name = Type.String({ examples: [exampleName] })
 const unit = Type.Optional(Type.String({ examples: ['Cel'] }))
 const exampleTime = 1_793_491_199.25
 
@@ -57,7 +58,7 @@ const bucketSchema = Type.Object(
     Channel: always.Channel,
     Publisher: always.Publisher,
     Subtopic: always.Subtopic,
-    Name: name,
+    Name: Type.String({ description: 'Of JSON documents the `field`.', examples: [exampleName] }),
     Unit: unit,
     Time: Type.Number({ description: 'Start of the bucket, seconds since 1970.', examples: [1_793_487_600] }),
     Value: Type.Union([Type.Number(), Type.Null()], { description: 'null if it is beyond the range of a double.', examples: [20.75] }),

@@ -107,8 +107,13 @@ export function querySchema(limitMax: number, offsetMax: number) {
       latest: Type.Optional(Type.Enum(['true', 'false'], { description: 'Only the newest record of each publisher, subtopic and name.' })),
       aggregation: Type.Optional(
         Type.Enum(['min', 'max', 'avg', 'sum', 'count', 'first', 'last'], {
-          description: 'SenML: one number for each publisher, subtopic, name and unit in each interval.',
+          description:
+            'One number for each publisher, subtopic, name and unit in each interval: of SenML, or of a `field` of JSON documents.',
         }),
+      ),
+      field: text(
+        'JSON: the number at this dotted path is aggregated, like a record with this name; documents without one are left out.',
+        'payload.temperature',
       ),
       interval: Type.Optional(
         Type.String({

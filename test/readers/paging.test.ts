@@ -72,6 +72,8 @@ test('buckets with too many names for one page are too large', async () => {
   const { request } = requestOf({ aggregation: 'sum', interval: '1d', limit: '1000' }, [channel], undefined, 1000)
   if (request.kind !== 'aggregate') throw new Error('this is no aggregation')
   const withBuckets = (count: number) => ({
+    ...unused,
+    read: async () => [],
     aggregate: async () => ({ groups: Array.from({ length: count }, () => bucket), total: count }),
   })
   expect((await answerBuckets(withBuckets(64), request, signal)).items).toHaveLength(64)

@@ -26,10 +26,10 @@ const channelAt = (offset: number): string => channels[offset % 10 < 6 ? 0 : (of
 const timeAt = (offset: number): number => startUs + Math.floor(((offset * 37) % 200) / 3) * 600_000_000
 
 const payloads: readonly ((nth: number) => JsonObject)[] = [
-  nth => ({ temperature: nth / 8 - 10, d: { 'a.b': nth } }),
-  nth => ({ temperature: nth, d: { 'a.b': 1 } }),
+  nth => ({ temperature: nth / 8 - 10, d: { inner: nth } }),
+  nth => ({ temperature: nth, d: { inner: 1 } }),
   nth => ({ temperature: 8_659_456_789_564_231_564n + BigInt(nth) }),
-  () => ({ other: 1 }),
+  nth => ({ other: 1, temperature: nth % 2 === 0 ? String(nth) : true }),
   nth => ({ list: [nth], d: { deep: { temperature: 1 } } }),
 ]
 
@@ -83,7 +83,7 @@ const queries: readonly [query: QueryString, filter: Partial<Filter>][] = [
   [{ v: '3', comparator: 'lt' }, { value: { comparator: 'lt', number: 3 } }],
   [{ from: String(startUs / 1e6 + 6000), to: String(startUs / 1e6 + 24_000) }, timesOf(6000, 24_000)],
   [{ format }, { format }],
-  [{ format, 'payload.d.a\\.b': '1', dir: 'asc' } as QueryString, { format, payload: [{ path: ['d', 'a.b'], text: '1' }] }],
+  [{ format, 'payload.d.inner': '1', dir: 'asc' } as QueryString, { format, payload: [{ path: ['d', 'inner'], text: '1' }] }],
 ]
 
 function timesOf(fromSeconds: number, toSeconds: number): Partial<Filter> {
@@ -199,6 +199,30 @@ export function channelsSuite(bench: ReaderBench): void {
       await expectBuckets(query, rowsFor({}, {}))
       await expectBuckets({ ...query, dir: 'asc', offset: 5, limit: '20' }, rowsFor({}, {}))
       await expectBuckets({ ...query, publisher: publishers[0], name: 'n2' }, rowsFor({}, { publisher: publishers[0], name: 'n2' }))
+    })
+
+    /** The numbers in the field, as records of its name. */
+    const recordsOf = (name: string, numberOf: (payload: JsonObject) => unknown): Row[] =>
+      documents.flatMap(({ payload, createdNs, payloadText: _text, ...row }): Row[] => {
+        const value = numberOf(payload)
+        const number = { name, unit: undefined, timeUs: Number(createdNs / 1000n), value: Number(value), ...nothing }
+        return typeof value === 'number' || typeof value === 'bigint' ? [{ ...row, kind: 'senml', ...number }] : []
+      })
+
+    test.each(aggregations)('and one of them have buckets of a field of documents: %s', async aggregation => {
+      await parts()
+      const query: QueryString = { format, aggregation, interval: '2h', limit: '1000', field: 'payload.temperature' }
+      const rows = recordsOf('payload.temperature', ({ temperature }) => temperature)
+      await expectBuckets(query, rows)
+      await expectBuckets({ ...query, offset: 3, limit: '7', dir: 'asc' }, rows)
+      const one = channels.slice(0, 1)
+      await expectBuckets(
+        { ...query, publisher: publishers[1] },
+        rows.filter(row => row.channel === one[0] && row.publisher === publishers[1]),
+        one,
+      )
+      const inner = recordsOf('payload.d.inner', ({ d }) => (d as JsonObject | undefined)?.['inner'])
+      await expectBuckets({ ...query, field: 'payload.d.inner' }, inner)
     })
   })
 }

@@ -91,6 +91,23 @@ export const boundaryTexts: Readonly<Record<string, readonly string[]>> = {
     'x'.repeat(100_000),
     '',
   ],
+  field: [
+    'payload.b',
+    'payload.a.9',
+    'payload.a\\.9',
+    'payload.id',
+    'payload.later',
+    'payload.__proto__.a',
+    'payload.a.z.0',
+    'payload.',
+    'payload.a..b',
+    'payload.a\\',
+    'payload',
+    'b',
+    `payload.${'a.'.repeat(99)}b`,
+    'Payload.b',
+    '',
+  ],
   interval: ['1s', '9999999s', '366d', '367d', '8784h', '8785h', '9999999d', '10000000s', '0s', '01s', '1S', '1.5h', '-1s', ''],
   cursor: ['A'.repeat(100), 'A'.repeat(60), '-', '', 'x'.repeat(100_000)],
 }
@@ -126,6 +143,7 @@ function frames(name: string): readonly [Query, ...Query[]] {
   if (name === 'from' || name === 'to') {
     return [[], [['latest', 'true']], [['limit', 'all']], aggregated, documents]
   }
+  if (name === 'field') return [[], [...documents, ...aggregated], aggregated]
   if (name === 'interval') return [[['aggregation', 'sum']], [['aggregation', 'first']], [['aggregation', 'count']]]
   if (name === 'offset' || name === 'limit') return [[], [['dir', 'asc']], [['latest', 'true']], aggregated, documents]
   return [[], [['latest', 'true']]]

@@ -35,6 +35,12 @@ const kinds: readonly Query[] = [
     ['aggregation', 'sum'],
     ['interval', '1h'],
   ],
+  [
+    ['aggregation', 'max'],
+    ['interval', '1h'],
+    ['format', 'Weather'],
+    ['field', 'payload.b'],
+  ],
 ]
 const kind = fc.oneof({ weight: 4, arbitrary: fc.constantFrom(...kinds) }, { weight: 1, arbitrary: fc.constantFrom(...fieldQueries) })
 

@@ -133,6 +133,14 @@ describe('an error names its parameter and says what to do', () => {
     [{ interval: '1h' }, [/^\/query\/interval needs aggregation/]],
     [{ aggregation: 'avg', interval: '367d' }, [/^\/query\/interval is longer than 366 days/]],
     [{ aggregation: 'avg', interval: '1h', format: 'engine' }, [/^\/query\/aggregation is for SenML/]],
+    [{ field: 'payload.a', format: 'engine' }, [/^\/query\/field needs aggregation/]],
+    [{ aggregation: 'avg', interval: '1h', field: 'payload.a' }, [/^\/query\/field is for JSON documents/]],
+    ...['payload', 'payload.', 'a', 'Payload.a', 'payload.a..b', String.raw`payload.a\b`, ''].map(
+      (field): [Record<string, unknown>, RegExp[]] => [
+        { aggregation: 'avg', interval: '1h', format: 'engine', field },
+        [/^\/query\/field is not the path of a field: give payload\. and/],
+      ],
+    ),
     [{ aggregation: 'avg', interval: '1h', cursor: 'x' }, [/^\/query\/cursor cannot be combined with aggregation/]],
     [{ aggregation: 'avg', interval: '1h', latest: 'true' }, [/^\/query\/latest cannot be combined with aggregation/]],
     [{ limit: 'all', latest: 'true' }, [/^\/query\/limit can be all only for records/]],
