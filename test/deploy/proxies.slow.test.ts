@@ -178,7 +178,9 @@ describe('behind a reverse proxy', () => {
         ['GET', `${messages}/stream`, 'reader'],
         ['GET', '/channels/CHANNEL', 'api'],
         ['POST', '/things', 'api'],
-        ['GET', '/messages', 'api'],
+        ['GET', '/messages?channel=CHANNEL', 'reader'],
+        ['GET', '/channels/CHANNEL/formats', 'reader'],
+        ['GET', '/messages/a', 'api'],
         ['GET', '/mqtt', 'ingest'],
         ['GET', '/mqtt/a', 'api'],
       ])('%s %s goes to %s', async (method, path, role) => {
