@@ -4,17 +4,20 @@
 //
 // A fifth of the rows are in one channel of 500 publishers, one of which sends a hundredth of what the others do, the rest in 1,000 channels of ten; all
 // are spread over thirty days. The sink stores them in batches like a writer's. The reader's side is everything behind the HTTP server: request, statement,
-// rows, total, next cursor and the answer's text. The bare side only gets the rows of its statement from the driver.
+// rows, total, next cursor and the answer's text. The bare side only gets the rows of its statement from the driver. The newest rows of 100 channels in one
+// request are compared with a page of each, as many at once.
 
 import { parseArgs } from 'node:util'
 import { Value } from 'typebox/value'
 import type { Database, SqlValue } from '../../database/database.ts'
 import { openServer } from '../../database/server.ts'
 import { pageBytes } from '../../readers/answers/record-json.ts'
+import { channelsAtOnceMax } from '../../readers/channels/merge.ts'
 import { openCursors } from '../../readers/cursor.ts'
 import { answerRows } from '../../readers/paging.ts'
 import { openPostgresReader } from '../../readers/postgres/reader.ts'
 import { canonicalRequest, requestOf } from '../../readers/request.ts'
+import { eachAtOnce } from '../../sinks/each-at-once.ts'
 import { sinkOptions } from '../../sinks/postgres/options.ts'
 import { openSink } from '../../sinks/postgres/sink.ts'
 import { startPostgres } from '../../test/servers/postgres.ts'
@@ -36,9 +39,11 @@ const depth = rows / 10
 const batchRows = 10_000
 const spanUs = 30 * 86_400_000_000
 const startUs = Date.now() * 1000 - spanUs
-const busy = '0a1b2c3d-4e5f-4a6b-8c7d-000000000000'
 const publisherOf = (nth: number): string => `f0e1d2c3-b4a5-4968-8778-${String(nth).padStart(12, '0')}`
 const rarest = publisherOf(499)
+const channelOf = (nth: number): string => `0a1b2c3d-4e5f-4a6b-8c7d-${String(nth).padStart(12, '0')}`
+const busy = channelOf(0)
+const hundred = Array.from({ length: 100 }, (_, nth) => channelOf(1 + nth))
 const signal = new AbortController().signal
 
 /** Every fifth row is in the busy channel. Multiplying by a prime mixes its publishers. */
@@ -48,10 +53,7 @@ function append(batch: RecordBatch, offset: number): void {
   const turn = (nth * 7919) % 500
   const [channel, publisher] = isBusy
     ? [busy, turn === 499 && Math.floor(nth / 500) % 100 !== 0 ? publisherOf(nth % 499) : publisherOf(turn)]
-    : [
-        `0a1b2c3d-4e5f-4a6b-8c7d-${String(1 + ((nth * 7919) % 1000)).padStart(12, '0')}`,
-        publisherOf(1000 + ((nth * 7919) % 1000) * 10 + (nth % 10)),
-      ]
+    : [channelOf(1 + ((nth * 7919) % 1000)), publisherOf(1000 + ((nth * 7919) % 1000) * 10 + (nth % 10))]
   batch.beginMessage({ at: logPartition(0, 0), offset, channel, subtopic: 'floor.3.room', publisher, protocol: 'http' })
   const timeUs = startUs + Math.floor((offset / rows) * spanUs)
   batch.appendRecord(0, 'temperature', 'Cel', timeUs, ValueKind.number, 20 + (offset % 97) / 10, undefined, Number.NaN, Number.NaN)
@@ -97,8 +99,8 @@ async function measure(database: Database): Promise<void> {
   const parts = { reader: openPostgresReader({ database }), cursors: openCursors(Buffer.alloc(32, 7)), countMax: 10_000 }
 
   /** A request as the route passes it on. */
-  async function ours(parameters: Readonly<Record<string, string>>, publisher?: string): Promise<string> {
-    const { request } = requestOf(parameters, busy, publisher, 1000)
+  async function ours(parameters: Readonly<Record<string, string>>, publisher?: string, channels = [busy]): Promise<string> {
+    const { request } = requestOf(parameters, channels, publisher, 1000)
     if (request.kind === 'export' || request.kind === 'aggregate') throw new Error('no request of this benchmark')
     const { items, total, nextCursor } = await answerRows(parts, request, signal)
     const frame = { total, offset: request.offset, limit: request.limit, format: request.filter.format, nextCursor }
@@ -116,7 +118,7 @@ async function measure(database: Database): Promise<void> {
   let cursor = first.next_cursor
   for (let seen = 1000; seen < depth; seen += 1000)
     cursor = (JSON.parse(await ours({ limit: '1000', cursor })) as { next_cursor: string }).next_cursor
-  const { key } = parts.cursors.decode(cursor, canonicalRequest(requestOf({}, busy, undefined, 1000).request))!
+  const { key } = parts.cursors.decode(cursor, canonicalRequest(requestOf({}, [busy], undefined, 1000).request))!
   const deep = bare(
     `SELECT ${columns} FROM sluice.of_channel($1) WHERE time <= timestamptz 'epoch' + $2::bigint * interval '1 microsecond'
      AND (time, position, index) < (timestamptz 'epoch' + $2::bigint * interval '1 microsecond', $3::bigint, $4::integer) ${newestFirst} LIMIT ${limit + 1}`,
@@ -167,6 +169,21 @@ async function measure(database: Database): Promise<void> {
     `  depth against the first page: ${(far! / none!).toFixed(2)} without its total, ${(far! / whole!).toFixed(2)} with it (1.2 is allowed)`,
   )
   console.log(`  the rarest publisher against the first page: ${(rare! / whole!).toFixed(2)} (5 is allowed)`)
+
+  for (const latest of ['false', 'true']) {
+    const newest = { limit: '100', count: 'none', latest }
+    const [together, apart]: [number[], number[]] = [[], []]
+    for (let turn = 0; turn < 10; turn++) {
+      together.push(await milliseconds(() => ours(newest, undefined, hundred)))
+      apart.push(
+        await milliseconds(() => eachAtOnce(hundred, channelsAtOnceMax, async channel => void (await ours(newest, undefined, [channel])))),
+      )
+    }
+    const what = latest === 'true' ? 'the newest of each series' : 'the newest 100 rows'
+    console.log(
+      `  ${what} of 100 channels: ${median(together).toFixed(1)} ms in one request, ${median(apart).toFixed(1)} ms in 100 requests`,
+    )
+  }
 }
 
 const postgres = await startPostgres({ settings: { shared_buffers: '2GB', max_wal_size: '8GB', work_mem: '64MB' } })
