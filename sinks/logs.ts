@@ -127,6 +127,11 @@ export function chooseLog(logs: readonly RegisteredLog[], identity: LogIdentity)
   return { number: identity.number ?? unusedNumber(logs, identity), state: 'new' }
 }
 
+/** @throws SinkError (systemic) as `chooseLog`, for the first that may not be written */
+export function checkLogs(known: readonly RegisteredLog[], logs: readonly LogIdentity[]): void {
+  for (const log of logs) chooseLog(known, log)
+}
+
 function isLog({ name, id, writer }: RegisteredLog, identity: LogIdentity): boolean {
   return name === identity.logName && id === identity.logId && writer === identity.writer
 }

@@ -12,3 +12,10 @@ export class SinkError extends Error {
     this.errorClass = errorClass
   }
 }
+
+/** The store lacks what its writer creates when it starts. */
+export class UnpreparedStoreError extends SinkError {
+  constructor(message: string) {
+    super('systemic', message)
+  }
+}

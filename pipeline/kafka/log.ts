@@ -53,7 +53,7 @@ export async function openKafkaLog(
   const admin = await openAdmin(connection)
   let topic: Topic
   try {
-    topic = await reachTopic(admin, name, { partitions, replicationFactor, config: topicConfig, logger })
+    topic = await reachTopic(admin, name, { partitions, replicationFactor, config: topicConfig, logger }, 'write')
   } catch (error) {
     await admin.close()
     throw error

@@ -33,6 +33,12 @@ export interface TopicToMake {
 
 type MetadataResponse = metadataV12.MetadataResponse
 
+/** What a process does with a topic. */
+export type TopicUse = 'read' | 'write'
+
+/** Bits of a topic's authorized operations (KIP-430), by Kafka's `AclOperation`. */
+const operationBits = { read: 1 << 3, write: 1 << 4, describe: 1 << 8 } as const
+
 const noId = '00000000-0000-0000-0000-000000000000'
 /** Metadata contains topic ids since this version (KIP-516, Kafka 2.8). */
 const versionWithIds = 10
@@ -49,12 +55,12 @@ export async function describeTopic(admin: Admin, name: string, attempt = 0): Pr
 }
 
 /** As `describeTopic`, for several topics in the order of their names. */
-async function describeTopics(admin: Admin, names: readonly string[], attempt = 0): Promise<(Topic | undefined)[]> {
+async function describeTopics(admin: Admin, names: readonly string[], attempt = 0, use?: TopicUse): Promise<(Topic | undefined)[]> {
   const metadata = await readMetadata(admin, names, attempt)
-  return names.map(name => topicIn(metadata, name))
+  return names.map(name => topicIn(metadata, name, use))
 }
 
-function topicIn({ brokers, topics }: MetadataResponse, name: string): Topic | undefined {
+function topicIn({ brokers, topics }: MetadataResponse, name: string, use: TopicUse | undefined): Topic | undefined {
   const found = topics.find(topic => topic.name === name)
   if (found === undefined || found.errorCode === code.unknownTopic) return undefined
   if (found.errorCode === code.topicAuthorization) {
@@ -69,12 +75,25 @@ function topicIn({ brokers, topics }: MetadataResponse, name: string): Topic | u
     throw new LogUnavailableError(`the brokers answer error ${found.errorCode} for the topic ${name}: check their logs`)
   }
   if (found.topicId === noId) throw tooOld(`the topic ${name}`)
+  if (use !== undefined) checkRight(name, found.topicAuthorizedOperations, use)
   const count = found.partitions.length
   checkPartitions(name, count)
   const leaders: (Broker | undefined)[] = Array.from({ length: count }, () => undefined)
   const byNode = new Map(brokers.map(({ nodeId, host, port }) => [nodeId, { host, port }]))
   for (const { partitionIndex, leaderId } of found.partitions) leaders[partitionIndex] = byNode.get(leaderId)
   return { name, id: found.topicId, partitions: count, leaders }
+}
+
+/**
+ * Whoever sees a topic may describe it: an answer without that bit is of a broker that does not tell rights.
+ *
+ * @throws SystemicError if this user may not use the topic so
+ */
+function checkRight(name: string, allowed: number, use: TopicUse): void {
+  if ((allowed & operationBits.describe) === 0 || (allowed & operationBits[use]) !== 0) return
+  throw new SystemicError(
+    `no permission to ${use} the topic ${name}: grant it (kafka-acls.sh --add --allow-principal User:<user> --operation ${use} --topic ${name}), or set another user in ${named('log.sasl_username')}`,
+  )
 }
 
 /** @throws SystemicError if there are more than a position can represent */
@@ -100,7 +119,7 @@ async function readMetadata(admin: Admin, names: readonly string[] | null, attem
       )
     })
     if (metadata.version < versionWithIds) throw tooOld(what)
-    return await metadata.async(connection, names === null ? null : [...names], false, false).catch(metadataIn)
+    return await metadata.async(connection, names === null ? null : [...names], false, names !== null).catch(metadataIn)
   } catch (error) {
     throw systemicFault(error, `${what} cannot be described`) ?? away(what, error)
   }
@@ -134,6 +153,7 @@ const missingMsMax = 2_000
  *
  * @param wanted names, and patterns that begin with `^`
  * @param make how to create missing topics; undefined if they must exist
+ * @param use what this user must be allowed to do
  * @throws SystemicError if one cannot be used or created, or is missing and `make` is not set
  * @throws LogUnavailableError while no broker answers, and while no topic matches
  */
@@ -141,13 +161,14 @@ export async function openTopics(
   connection: KafkaConnection,
   wanted: readonly string[],
   make: TopicToMake | undefined,
+  use?: TopicUse,
 ): Promise<readonly Topic[]> {
   const admin = await openAdmin(connection)
   try {
     const names = await namesOf(admin, wanted)
     const deadlineMs = performance.now() + (make === undefined ? missingMsMax : settleMsMax)
     for (let attempt = 0; ; attempt++) {
-      const found = await describeTopics(admin, names, attempt)
+      const found = await describeTopics(admin, names, attempt, use)
       const missing = names.filter((_, at) => found[at] === undefined || found[at].partitions === 0)
       if (missing.length === 0) return found as Topic[]
       if (performance.now() > deadlineMs) throw stillMissing(missing[0]!, make, connection)
@@ -155,6 +176,19 @@ export async function openTopics(
       if (make !== undefined && absent.length > 0) await makeTopics(admin, absent, make)
       await wait(settleWaitMs)
     }
+  } finally {
+    await admin.close()
+  }
+}
+
+/**
+ * Those of the topics that exist. Throws as `openTopics`, but not for missing ones; creates nothing.
+ */
+export async function existingTopics(connection: KafkaConnection, wanted: readonly string[], use: TopicUse): Promise<readonly Topic[]> {
+  const admin = await openAdmin(connection)
+  try {
+    const found = await describeTopics(admin, await namesOf(admin, wanted), 0, use)
+    return found.filter(topic => topic !== undefined && topic.partitions > 0) as Topic[]
   } finally {
     await admin.close()
   }
@@ -191,14 +225,15 @@ function stillMissing(name: string, make: TopicToMake | undefined, { brokers }: 
 /**
  * The topic with a leader for each partition; it is created if it is missing and `make` is set.
  *
+ * @param use what this user must be allowed to do
  * @throws SystemicError if it is missing and `make` is not set or creating it is not allowed, and as `describeTopic`
  * @throws LogUnavailableError while no broker answers
  */
-export async function reachTopic(admin: Admin, name: string, make: TopicToMake | undefined): Promise<Topic> {
+export async function reachTopic(admin: Admin, name: string, make: TopicToMake | undefined, use?: TopicUse): Promise<Topic> {
   let made = false
   const deadlineMs = performance.now() + settleMsMax
   for (let attempt = 0; ; attempt++) {
-    const topic = await describeTopic(admin, name, attempt)
+    const [topic] = await describeTopics(admin, [name], attempt, use)
     if (topic !== undefined && topic.partitions > 0 && !topic.leaders.includes(undefined)) return topic
     if (topic === undefined && !made) {
       if (make === undefined) throw new SystemicError(`the topic ${name} does not exist: create it, or correct ${named('log.topic')}`)

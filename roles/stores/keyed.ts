@@ -10,7 +10,7 @@ import type { Connection as CassandraConnection } from '../../sinks/cassandra/co
 import type { SinkOptions as CassandraOptions } from '../../sinks/cassandra/options.ts'
 import type { Connection as InfluxdbConnection } from '../../sinks/influxdb/connection.ts'
 import type { SinkOptions as InfluxdbOptions } from '../../sinks/influxdb/options.ts'
-import { freeLog, type LogTable, type SinkLogs } from '../../sinks/logs.ts'
+import { checkLogs, freeLog, type LogTable, type SinkLogs } from '../../sinks/logs.ts'
 import type { Connection as MongodbConnection } from '../../sinks/mongodb/connection.ts'
 import type { SinkOptions as MongodbOptions } from '../../sinks/mongodb/options.ts'
 import type { ReplaySink } from '../../sinks/replay.ts'
@@ -85,6 +85,17 @@ function keyedStore<Options extends TlsFiles, ReadOptions extends TlsFiles, Conn
       const connection = await connectionOf(options, 'sluice-audit')
       return { ...openAudit(connection, options), close: () => connection.close() }
     },
+    async check(options, writer, logs) {
+      const replays = await this.openReplays(options, writer)
+      try {
+        await replays.openSink(1)
+        checkLogs(await replays.audit.logs(), logs)
+        return 'its schema is that of this version'
+      } finally {
+        await replays.close()
+      }
+    },
+    classifier: async () => (await folder.sink()).classify,
     async freeLog(options, number, isIdle) {
       const [{ openLogTable }, { openAudit }] = [await folder.registry(), await folder.audit()]
       const connection = await connectionOf(options, 'sluice-logs')

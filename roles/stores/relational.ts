@@ -1,9 +1,11 @@
 // The relational store: a PostgreSQL server.
 
 import { named } from '../../config/options/variable.ts'
-import { DatabaseError } from '../../database/database.ts'
+import { type Database, DatabaseError } from '../../database/database.ts'
 import { type DatabaseUser, refusalSentence } from '../../database/refusal.ts'
+import { checkMayCreate, checkServer, checkTableRights } from '../../database/rights.ts'
 import type { ReaderStoreOptions } from '../../readers/postgres/options.ts'
+import { checkLogs } from '../../sinks/logs.ts'
 import type { SinkOptions } from '../../sinks/postgres/options.ts'
 import { SinkError } from '../../sinks/sink-error.ts'
 import { closingBehind, type StoreKind } from './store.ts'
@@ -45,6 +47,20 @@ function readerTableRights(table: string): string {
     : 'SELECT ON ALL TABLES IN SCHEMA formats'
 }
 
+const writerUser = (url: string): DatabaseUser => ({ option, url, schemaRights: 'USAGE, CREATE', tableRights: writerTableRights })
+
+/**
+ * What a writer needs, which a start creates before it asks.
+ *
+ * @throws UnpreparedStoreError, DatabaseError
+ */
+async function checkWritable(database: Database): Promise<void> {
+  const { checkStore } = await import('../../sinks/postgres/schema.ts')
+  await checkMayCreate(database, 'sluice')
+  await checkStore(database)
+  await checkTableRights(database, 'sluice', ['SELECT', 'INSERT', 'UPDATE'], [...ownTables])
+}
+
 /** Replaces permanent errors of the server with a SystemicError that says what to do; rethrows any other error. */
 async function asked<Answer>(answer: Promise<Answer>, user: DatabaseUser): Promise<Answer> {
   try {
@@ -70,12 +86,13 @@ export const relational: StoreKind<WriterOptions, ReaderOptions> = {
       statementTimeoutMs: options.statementTimeoutMs,
       lockTimeoutMs: options.lockTimeoutMs,
     })
-    const user: DatabaseUser = { option, url: options.url, schemaRights: 'USAGE, CREATE', tableRights: writerTableRights }
+    const user = writerUser(options.url)
     return {
       // Loaded when it is used: a worker does not maintain, and the main thread does not write.
       async openSink(logs, onNotice) {
         const { openSink } = await import('../../sinks/postgres/sink.ts')
         const sink = await asked(openSink({ database, options, onNotice, logs }), user)
+        await asked(checkWritable(database), user)
         const write: typeof sink.write = (...batch) => asked(sink.write(...batch), user)
         return { ...sink, write, positions: of => asked(sink.positions!(of), user) }
       },
@@ -87,6 +104,24 @@ export const relational: StoreKind<WriterOptions, ReaderOptions> = {
       close: () => database.close(),
     }
   },
+
+  async check({ url }, writer, logs, warn) {
+    const { openServer } = await import('../../database/server.ts')
+    const { readLogs } = await import('../../sinks/postgres/registry.ts')
+    const database = await openServer({ url, applicationName: `sluice-check-${writer}`, connectionsMax: 1 })
+    try {
+      const look = async (): Promise<string> => {
+        const server = await checkServer(database, warn)
+        await checkWritable(database)
+        checkLogs(await readLogs(database), logs)
+        return server
+      }
+      return await asked(look(), writerUser(url))
+    } finally {
+      await database.close()
+    }
+  },
+  classifier: async () => (await import('../../sinks/postgres/errors.ts')).classify,
 
   async openReader({ url, queryTimeoutMs, connectionsMax }) {
     const { openServer } = await import('../../database/server.ts')
@@ -136,7 +171,7 @@ export const relational: StoreKind<WriterOptions, ReaderOptions> = {
     const { openReplaySink } = await import('../../sinks/postgres/sink.ts')
     const { url, statementTimeoutMs } = options
     const database = await openServer({ url, applicationName: `sluice-replay-${writer}`, connectionsMax: 3, statementTimeoutMs })
-    const user: DatabaseUser = { option, url, schemaRights: 'USAGE, CREATE', tableRights: writerTableRights }
+    const user = writerUser(url)
     return {
       audit: openAudit(database),
       async openSink(logNumber) {

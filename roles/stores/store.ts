@@ -79,6 +79,16 @@ export interface StoreKind<Options = unknown, ReadOptions = unknown> {
   queriesAtOnce(options: ReadOptions): number
   openAudit(options: Options): Promise<StoreAudit & { close(): Promise<void> }>
   /**
+   * What a writer needs of the store, and changes nothing.
+   *
+   * @param logs those that the writer reads
+   * @returns what was found
+   * @throws UnpreparedStoreError for a store that a writer's start creates or migrates; what `Store.classify` knows
+   */
+  check(options: Options, writer: string, logs: readonly LogIdentity[], warn: (sentence: string) => void): Promise<string>
+  /** Resolves with what classifies an error of `check`. */
+  classifier(): Promise<(error: unknown) => ErrorClass>
+  /**
    * Frees the number of a log whose rows are gone, so that another log can have it.
    *
    * @param isIdle whether no process of its writer runs

@@ -3,7 +3,7 @@
 import { named } from '../../config/options/variable.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
 import { physicalName as nameBy } from '../formats.ts'
-import { SinkError } from '../sink-error.ts'
+import { SinkError, UnpreparedStoreError } from '../sink-error.ts'
 import { type Connection, quoted, type Row } from './connection.ts'
 import { deleteOldDays } from './day-registry.ts'
 import { isAnswer, isUnchangeable } from './errors.ts'
@@ -225,7 +225,7 @@ export async function checkTables(connection: Connection): Promise<void> {
     const columns = found.get(table.name)
     const described = `the table "${table.name}" of the keyspace "${connection.keyspace}"`
     if (columns === undefined)
-      throw new SinkError('systemic', `${described} is missing: restart the writer, which creates it, or restore it`)
+      throw new UnpreparedStoreError(`${described} is missing: restart the writer, which creates it, or restore it`)
     const wrong = wrongColumn(table, columns)
     if (wrong !== undefined)
       throw new SinkError(

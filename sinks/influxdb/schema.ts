@@ -1,7 +1,7 @@
 // The store's schema: its two buckets, which are created if they are missing, and the retention of the bucket of messages.
 
 import { named } from '../../config/options/variable.ts'
-import { SinkError } from '../sink-error.ts'
+import { SinkError, UnpreparedStoreError } from '../sink-error.ts'
 import type { Connection } from './connection.ts'
 import type { EncodedBatch } from './encode.ts'
 import { type Fault, ResponseError } from './errors.ts'
@@ -93,8 +93,7 @@ export async function openSchema(connection: Connection): Promise<Schema> {
   const [registry, bucket] = await Promise.all([connection.registryBucket, connection.bucket].map(name => findBucket(connection, name)))
   if (registry !== undefined && bucket !== undefined) return schemaOf(connection, keptSeconds(bucket))
   const missing = registry === undefined ? connection.registryBucket : connection.bucket
-  throw new SinkError(
-    'systemic',
+  throw new UnpreparedStoreError(
     `the bucket "${missing}" is missing in the organisation "${connection.org}": start its writer first, which creates it`,
   )
 }

@@ -2,7 +2,7 @@
 
 import type { Collection, Db, Document, Filter, IndexDescription } from 'mongodb'
 import { senmlFormat } from '../../transformers/record-batch.ts'
-import { SinkError } from '../sink-error.ts'
+import { SinkError, UnpreparedStoreError } from '../sink-error.ts'
 import type { Connection } from './connection.ts'
 import { isErrorOf } from './errors.ts'
 import type { SinkOptions } from './options.ts'
@@ -45,8 +45,7 @@ export async function checkStore(connection: Connection): Promise<void> {
   await connection.connect()
   const found = await readVersion(connection.database)
   if (found === version) return
-  throw new SinkError(
-    'systemic',
+  throw new UnpreparedStoreError(
     `the store in the database "${connection.database.databaseName}" has schema ${found}, and this version needs ${version}: start its writer of this version first`,
   )
 }

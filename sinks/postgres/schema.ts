@@ -3,7 +3,7 @@
 import { fileURLToPath } from 'node:url'
 import { type Database, DatabaseError } from '../../database/database.ts'
 import { type MigrateOptions, migrate, pendingMigrations } from '../../database/migrate.ts'
-import { SinkError } from '../sink-error.ts'
+import { UnpreparedStoreError } from '../sink-error.ts'
 import { denied, isAnswer } from './errors.ts'
 import { attachedMonths, dropMonths, type Maintenance, makeMonths, monthlyTables, monthStart } from './months.ts'
 import { removeUnusedSeries } from './series/unused.ts'
@@ -27,8 +27,7 @@ export async function migrateStore(database: Database): Promise<void> {
 export async function checkStore(database: Database): Promise<void> {
   const pending = await pendingMigrations(database, migrations)
   if (pending.length === 0) return
-  throw new SinkError(
-    'systemic',
+  throw new UnpreparedStoreError(
     `the store lacks the migrations ${pending.join(', ')}: start its writer of this version first, which applies them`,
   )
 }
