@@ -87,8 +87,8 @@ listeningRole('ingest', 'accepts messages from devices and appends them to the l
     const { ingestRoleOptions, loadIngestOptions } = await import('./roles/ingest/options.ts')
     const options = loadIngestOptions(await sources(ingestRoleOptions, path, { http: { ...http } }))
     const { ingest } = await import('./roles/ingest/ingest.ts')
-    const { openMessagesLog } = await import('./pipeline/kafka/confluent/encoding.ts')
-    await exitAfter(options.logging, () => ingest(options, version!, openMessagesLog))
+    const { openCheckedLog } = await import('./roles/kafka-check.ts')
+    await exitAfter(options.logging, () => ingest(options, version!, openCheckedLog))
   })
 
 listeningRole('bridge', 'takes the messages of an MQTT broker into the log', 9088)
@@ -230,6 +230,7 @@ const tools = {
     summary: 'send a load that can be repeated, and check what a store has of it',
     load: () => import('./roles/tools/bench/bench.ts'),
   },
+  doctor: { summary: 'check what a role needs to start, and say what to do', load: () => import('./roles/tools/doctor.ts') },
   logs: { summary: 'list the logs of a store, and free their numbers', load: () => import('./roles/tools/logs.ts') },
   provision: { summary: 'provision a fleet of devices on a running platform', load: () => import('./roles/tools/provision/provision.ts') },
   policies: { summary: 'add missing automatic policies', load: () => import('./roles/tools/policies.ts') },

@@ -52,6 +52,7 @@ import { recordKeysOf } from './readers/answers/record-keys.ts'
 import { liveRoutes } from './readers/live/routes.ts'
 import { openPostgresReader } from './readers/postgres/reader.ts'
 import { readerRoutes } from './readers/routes.ts'
+import { folderCheck } from './roles/checks.ts'
 import { masterKeyFile, openFolderDatabase } from './roles/folder-database.ts'
 import { openMqtt } from './roles/mqtt.ts'
 import { processMetrics } from './roles/process-metrics.ts'
@@ -91,6 +92,7 @@ export async function up(options: UpOptions, version: string): Promise<void> {
 async function serve(options: UpOptions, version: string, logger: Logger, { signal, closeLater }: ProcessScope): Promise<void> {
   const folder = await openDataFolder(options.data.folder)
   closeLater(() => folder.close())
+  await folderCheck(folder.path).run(sentence => logger.warn(sentence))
   const database = await openFolderDatabase(folder, logger, closeLater)
   const masterKeys = await openKeys(masterKeyFile(folder), database)
   const registry = new Registry()

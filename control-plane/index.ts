@@ -60,7 +60,7 @@ import { openUsers } from './users/store.ts'
 import { openTokenVersions } from './users/token-versions.ts'
 import { openWrites } from './writes.ts'
 
-export { ControlPlaneStartError, isInstalled } from './installation.ts'
+export { ControlPlaneStartError, checkInstallation, isInstalled } from './installation.ts'
 
 export interface ControlPlaneParts {
   /** The caller opened it, and closes it after `close`. */

@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { deriveKey, type MasterKeys } from '../config/secrets.ts'
 import type { Database, Queries } from '../database/database.ts'
 import { type MigrateOptions, pendingMigrations } from '../database/migrate.ts'
+import { checkMayCreate, checkTableRights } from '../database/rights.ts'
 import type { PolicyStore } from './policies/policy-store.ts'
 
 export const migrations: MigrateOptions = {
@@ -47,6 +48,20 @@ export async function install(database: Database, policies: PolicyStore, masterK
   if (first) return 'installed'
   await checkedKey(database, masterKeys)
   return 'exists'
+}
+
+/**
+ * What a start needs of the database, and changes nothing.
+ *
+ * @returns the names of the migrations that it would apply
+ * @throws ControlPlaneStartError, NewerSchemaError, DatabaseError as the start
+ */
+export async function checkInstallation(database: Database, masterKeys: MasterKeys): Promise<string[]> {
+  const pending = await pendingMigrations(database, migrations)
+  await checkMayCreate(database, migrations.schema)
+  if (await isInstalled(database)) await checkedKey(database, masterKeys)
+  if (pending.length === 0) await checkTableRights(database, migrations.schema, ['SELECT', 'INSERT', 'UPDATE', 'DELETE'])
+  return pending
 }
 
 /** A key derived only for this check, so that it reveals neither the master key nor any other derived key. */

@@ -4,21 +4,23 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { Logger } from '../../config/logger.ts'
 import { named } from '../../config/options/variable.ts'
 import { factOf } from '../../config/outage.ts'
-import { openWhenThere } from '../../config/run-process.ts'
+import { openWhenThere, type ProcessScope } from '../../config/run-process.ts'
 import { parseMasterKeys } from '../../config/secrets.ts'
 import { consoleRoutes, readConsolePage } from '../../console/console.ts'
 import { accessChangesChannel } from '../../control-plane/access-changes.ts'
-import { type ControlPlane, ControlPlaneStartError, prepareControlPlane, type UnstartedControlPlane } from '../../control-plane/index.ts'
+import { type ControlPlane, ControlPlaneStartError, checkInstallation, prepareControlPlane } from '../../control-plane/index.ts'
 import { openFeed } from '../../control-plane/internal/feed.ts'
 import { internalRoutes } from '../../control-plane/internal/routes.ts'
 import type { AdminOptions } from '../../control-plane/options.ts'
 import { DatabaseError } from '../../database/database.ts'
 import { openNotifications } from '../../database/notifications.ts'
 import { refusalSentence } from '../../database/refusal.ts'
+import { checkServer } from '../../database/rights.ts'
 import { openServer } from '../../database/server.ts'
 import { HttpError } from '../../http/errors.ts'
 import type { RoleListeners } from '../../http/role-listeners.ts'
 import { readServerTls } from '../../http/tls-files.ts'
+import { type Check, passCheck } from '../checks.ts'
 import { type RoleScope, runRole } from '../run-role.ts'
 import type { ApiOptions } from './options.ts'
 
@@ -44,13 +46,14 @@ export async function api(options: ApiOptions, version: string): Promise<void> {
   await runRole('api', { database: 'PostgreSQL' }, options, version, role => open(options, role))
 }
 
-async function open(options: ApiOptions, role: RoleScope<'database'>): Promise<RoleListeners> {
-  const { signal, closeLater, logger, registry, outages } = role
-  for (const warning of options.provisioning.warnings) logger.warn(warning)
-  const tls = await readServerTls('internal', options.internal)
-  const { url: databaseUrl, connectionsMax } = options.database
+/** What the control plane needs of its database, which connects by itself, and the check of its start. */
+export async function openApiDatabase(
+  { database: { url, connectionsMax }, masterKey }: Pick<ApiOptions, 'database' | 'masterKey'>,
+  logger: Logger,
+  closeLater: ProcessScope['closeLater'],
+) {
   const database = await openServer({
-    url: databaseUrl,
+    url,
     applicationName,
     connectionsMax,
     statementTimeoutMs: statementMsMax,
@@ -60,7 +63,28 @@ async function open(options: ApiOptions, role: RoleScope<'database'>): Promise<R
   })
   // No request is waiting now, and an unresponsive database would delay the stop.
   closeLater(() => Promise.race([database.close(), wait(databaseCloseMsMax)]))
-  const masterKeys = parseMasterKeys(options.masterKey, 'SVC_MASTER_KEY')
+  const masterKeys = parseMasterKeys(masterKey, 'SVC_MASTER_KEY')
+  const check: Check = {
+    name: 'database',
+    subject: 'PostgreSQL',
+    options: databaseUser.option,
+    isAway: error => error instanceof DatabaseError || (error instanceof HttpError && error.code === 'unavailable'),
+    run: warn =>
+      explained(url, async () => {
+        const server = await checkServer(database, warn)
+        const pending = await checkInstallation(database, masterKeys)
+        return `${server}; ${pending.length === 0 ? 'the schema is that of this version' : `a start applies ${pending.length} migrations`}`
+      }),
+  }
+  return { database, masterKeys, check }
+}
+
+async function open(options: ApiOptions, role: RoleScope<'database'>): Promise<RoleListeners> {
+  const { signal, closeLater, logger, registry, outages } = role
+  for (const warning of options.provisioning.warnings) logger.warn(warning)
+  const tls = await readServerTls('internal', options.internal)
+  const { url: databaseUrl } = options.database
+  const { database, masterKeys, check } = await openApiDatabase(options, logger, closeLater)
   const controlPlane = prepareControlPlane({ database, masterKeys, options, logger, registry })
   closeLater(() => controlPlane.close())
   const feed = openFeed({
@@ -89,20 +113,25 @@ async function open(options: ApiOptions, role: RoleScope<'database'>): Promise<R
       ...(controlPlane.checkCertificates === undefined ? {} : { certificates: controlPlane.checkCertificates }),
     },
   })
+  const outage = outages.report('database')
+  await passCheck(check, { outage, logger, signal })
   await openWhenThere({
-    open: () => start(controlPlane, options, logger),
-    isAway: error => error instanceof DatabaseError || (error instanceof HttpError && error.code === 'unavailable'),
-    outage: outages.report('database'),
+    open: () =>
+      explained(databaseUrl, async () => {
+        await controlPlane.start()
+        await makeAdministrator(controlPlane, options.admin, logger)
+      }),
+    isAway: check.isAway,
+    outage,
     signal,
   })
   return listeners
 }
 
 /** @throws ControlPlaneStartError for an error that waiting cannot fix: a wrong password, a missing database */
-async function start(controlPlane: UnstartedControlPlane, { admin, database: { url } }: ApiOptions, logger: Logger): Promise<void> {
+async function explained<Result>(url: string, work: () => Promise<Result>): Promise<Result> {
   try {
-    await controlPlane.start()
-    await makeAdministrator(controlPlane, admin, logger)
+    return await work()
   } catch (error) {
     if (!(error instanceof DatabaseError) || error.transient) throw error
     throw new ControlPlaneStartError(refusalSentence(error, { ...databaseUser, url }), { cause: error })

@@ -14,6 +14,7 @@ import type { LiveMessages } from '../../pipeline/live/messages.ts'
 import { type Log, LogUnavailableError } from '../../pipeline/log.ts'
 import type { RetainedStore } from '../../pipeline/mqtt/retained/store.ts'
 import type { SessionStore } from '../../pipeline/mqtt/sessions/store.ts'
+import { passCheck } from '../checks.ts'
 import { openMqtt } from '../mqtt.ts'
 import { openRoleAccess } from '../remote-access.ts'
 import { type RoleScope, runRole } from '../run-role.ts'
@@ -84,7 +85,8 @@ async function open(options: IngestRoleOptions, openLog: OpenIngestLog, role: Ro
   const takeLog = async (): Promise<void> => {
     log = (await openingLog) ?? log
   }
-  await Promise.all([takeLog(), control.reachFirst(signal)])
+  const controlOutage = outages.report('control_plane')
+  await Promise.all([takeLog(), passCheck(control.startCheck, { outage: controlOutage, logger, signal })])
   void watchDependency(() => log.check(), outages.report('log'), signal)
   return listeners
 }

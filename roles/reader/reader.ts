@@ -3,8 +3,8 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { Type } from 'typebox'
 import { listOptions } from '../../config/options/schema.ts'
-import { watchDependency } from '../../config/outage.ts'
-import { openWhenThere } from '../../config/run-process.ts'
+import { type OutageReport, watchDependency } from '../../config/outage.ts'
+import type { ProcessScope } from '../../config/run-process.ts'
 import { consoleRoutes, readConsolePage } from '../../console/console.ts'
 import type { RoleListeners } from '../../http/role-listeners.ts'
 import { SystemicError } from '../../pipeline/systemic-error.ts'
@@ -12,6 +12,7 @@ import { recordKeysOf } from '../../readers/answers/record-keys.ts'
 import { QueryTooLargeError, type Reader, StoreUnavailableError } from '../../readers/reader.ts'
 import { readerRoutes } from '../../readers/routes.ts'
 import { SinkError } from '../../sinks/sink-error.ts'
+import { passCheck } from '../checks.ts'
 import { openRoleAccess } from '../remote-access.ts'
 import { type RoleScope, runRole } from '../run-role.ts'
 import { type StoreOptions, storeOptions } from '../stores/options.ts'
@@ -41,11 +42,8 @@ type ReaderScope = RoleScope<'store' | 'control_plane' | 'log'>
 
 async function open(kind: StoreKind, options: ReaderRoleOptions, role: ReaderScope): Promise<RoleListeners> {
   const { signal, closeLater, logger, registry, outages } = role
-  const control = await openRoleAccess(options.control, outages.report('control_plane'), closeLater)
+  const { control, store, checks } = await openReaderParts(kind, options, outages.report('control_plane'), closeLater)
   const { access } = control
-  const store = await kind.openReader(options.store)
-  // No request is waiting now, and an unresponsive store would delay the stop.
-  closeLater(() => Promise.race([store.close(), wait(storeCloseMsMax)]))
   const { key, isShared } = cursorKeyOf({ cursorKey: options.reader.cursorKey, token: options.control.token })
   if (!isShared) {
     logger.warn(
@@ -87,16 +85,38 @@ async function open(kind: StoreKind, options: ReaderRoleOptions, role: ReaderSco
     },
     isServing: () => control.isAccepted(),
   })
-  const optionNames = optionNamesOf(await storeOptions(kind.name), options.store)
-  const storeAnswered = openWhenThere({
-    open: () => askFirst(store, optionNames),
-    isAway,
-    outage: outages.report('store'),
-    signal,
-  })
-  await Promise.all([storeAnswered, control.reachFirst(signal)])
+  await Promise.all(checks.map(check => passCheck(check, { outage: outages.report(check.name), logger, signal })))
   void watchDependency(() => store.check(), outages.report('store'), signal)
   return listeners
+}
+
+/**
+ * What a reader asks, which connects by itself, and the checks of its start.
+ *
+ * @throws SecretError for a certificate that cannot be used
+ */
+export async function openReaderParts(
+  kind: StoreKind,
+  options: ReaderRoleOptions,
+  outage: OutageReport,
+  closeLater: ProcessScope['closeLater'],
+) {
+  const control = await openRoleAccess(options.control, outage, closeLater)
+  const store = await kind.openReader(options.store)
+  // No request is waiting when a reader stops, and an unresponsive store would delay that.
+  closeLater(() => Promise.race([store.close(), wait(storeCloseMsMax)]))
+  const optionNames = optionNamesOf(await storeOptions(kind.name), options.store)
+  const storeCheck = {
+    name: 'store',
+    subject: databaseNames[kind.name],
+    options: optionNames,
+    isAway,
+    async run() {
+      await askFirst(store, optionNames)
+      return 'its tables can be read'
+    },
+  } as const
+  return { control, store, checks: [{ ...control.startCheck, name: 'control_plane' }, storeCheck] as const }
 }
 
 /** @throws SystemicError for an error that waiting cannot fix: a wrong password, a missing database */

@@ -11,15 +11,13 @@ import { warning } from '../../http/health/checks.ts'
 import { kafkaConnection } from '../../pipeline/kafka/connection.ts'
 import { consumerGroup, isPattern, wantedTopics } from '../../pipeline/kafka/topic-patterns.ts'
 import type { Topic } from '../../pipeline/kafka/topics.ts'
-import { LogUnavailableError } from '../../pipeline/log.ts'
-import { SystemicError } from '../../pipeline/systemic-error.ts'
 import { workInMainThread } from '../../pipeline/writer/workers/main-thread.ts'
 import { openWorkerPool, type WorkerPool, type WorkerThread } from '../../pipeline/writer/workers/pool.ts'
 import { storeKind } from '../stores/index.ts'
 import { databaseNames, type StoreName } from '../stores/store.ts'
+import { workersOf, writerLogCheck } from './checks.ts'
 import { type GroupWatch, openGroupWatch } from './group-watch.ts'
 import { openHealth } from './health.ts'
-import { assertWriterMemory, writerMemoryBytesMax } from './memory.ts'
 import type { WriterOptions } from './options.ts'
 import { openWriterTopics, watchTopics } from './topics.ts'
 import type { WorkerSettings } from './worker.ts'
@@ -84,9 +82,13 @@ async function serve(store: StoreName, options: WriterOptions, version: string, 
   const connection = await kafkaConnection(options.log)
   const findTopics = (create: boolean): Promise<readonly Topic[]> => openWriterTopics(connection, name, options, create, logger)
   const outage = outages.report('log')
+  const logCheck = writerLogCheck(store, options)
   const found = await openWhenThere({
-    open: () => findTopics(options.log.create),
-    isAway: error => error instanceof LogUnavailableError,
+    async open() {
+      await logCheck.run(sentence => logger.warn(sentence))
+      return await findTopics(options.log.create)
+    },
+    isAway: logCheck.isAway,
     outage: {
       ...outage,
       failed(error, next) {
@@ -102,9 +104,7 @@ async function serve(store: StoreName, options: WriterOptions, version: string, 
   waitsFor = undefined
   const hasPattern = wantedTopics(options.log).some(isPattern)
   const partitions = topics.reduce((sum, topic) => sum + topic.partitions, 0)
-  // New topics bring more partitions.
-  const count = hasPattern ? options.workers.count : Math.min(options.workers.count, partitions)
-  const memoryBytes = memoryOf({ ...options, workers: { ...options.workers, count } }, topics)
+  const { count, memoryBytes } = workersOf(options, topics)
   const group = consumerGroup(store, topics[0]!.name, options.log.group)
   const settings = { store, name, group, options, connection }
   // Opened before the pool and so closed after it: it cannot keep the workers from storing messages that they have read.
@@ -160,19 +160,6 @@ function startWorker(settings: WorkerSettings, inMainThread: boolean): WorkerThr
 /** Dead letters go to the log's brokers. */
 function isOfLog({ name }: Error): boolean {
   return name === 'LogUnavailableError' || name === 'DeadLettersError'
-}
-
-/** Checks the memory bound here, because the number of leading brokers is not known from the options. @throws SystemicError if it is exceeded */
-function memoryOf(options: WriterOptions, topics: readonly Topic[]): number {
-  const leaders = topics.flatMap(topic => topic.leaders)
-  // A partition without a leader counts as led by one more broker.
-  const count = new Set(leaders.map(leader => `${leader?.host}:${leader?.port}`)).size
-  try {
-    assertWriterMemory(options, count)
-  } catch (error) {
-    throw new SystemicError((error as Error).message, { cause: error })
-  }
-  return writerMemoryBytesMax(options, count)
 }
 
 /** Runs the store's periodic maintenance. A failure does not stop the workers; it is retried. */

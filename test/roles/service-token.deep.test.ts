@@ -31,7 +31,7 @@ async function askedWith(url: string, token: string): Promise<string> {
   const options: ControlOptions = { url, token, grantSeconds: 60, grantsMax: 10 }
   const role = await openRoleAccess(options, controlPlaneOutage(logger), close => void cleanup.push(close))
   try {
-    await role.reachFirst(new AbortController().signal)
+    await role.startCheck.run(() => undefined)
     const credential = { scheme: 'Thing', secret: 'none' } as const
     const access = await role.access.authorize({ credential, channel: absentId, action: 'publish' })
     return access.allowed ? 'allowed' : access.reason

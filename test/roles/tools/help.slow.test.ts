@@ -7,7 +7,7 @@ const commands = ['dlq ls', 'dlq show', 'dlq replay', 'dlq drop', 'verify', 'tra
 
 test('sluice --help names the tools', async () => {
   const help = (await outputOf(['--help'])).toString()
-  for (const tool of ['send', 'tail', 'dlq', 'verify', 'trace', 'bench', 'logs', 'policies', 'secrets', 'provision'])
+  for (const tool of ['doctor', 'send', 'tail', 'dlq', 'verify', 'trace', 'bench', 'logs', 'policies', 'secrets', 'provision'])
     expect(help).toMatch(new RegExp(`^  ${tool} `, 'm'))
 })
 
@@ -20,7 +20,7 @@ test.each(commands)('sluice %s --help shows an example, and how to reach a runni
   expect(help).not.toContain('[]')
 })
 
-test.each(['send', 'tail', 'bench load', 'bench check', 'logs', 'policies repair', 'secrets rotate', 'secrets generate'])(
+test.each(['doctor', 'send', 'tail', 'bench load', 'bench check', 'logs', 'policies repair', 'secrets rotate', 'secrets generate'])(
   'sluice %s --help shows an example',
   async name => {
     const help = (await outputOf([...name.split(' '), '--help'])).toString()
