@@ -6,11 +6,11 @@ import { dirname, resolve } from 'node:path'
 import { DataFolderError } from '../config/data-folder.ts'
 import type { Logger } from '../config/logger.ts'
 import { openWhenThere, type Waiting } from '../config/run-process.ts'
-import { closeServer, ListenError, listen } from '../http/listen.ts'
-import { parseListenAddress } from '../http/listen-address.ts'
+import { closeServer, type ListenAdvice, ListenError, listen } from '../http/listen.ts'
+import { type ListenAddress, parseListenAddress } from '../http/listen-address.ts'
 import type { HttpOptions } from '../http/options.ts'
 import { createServer } from '../http/server.ts'
-import { readServerTls } from '../http/tls-files.ts'
+import { readServerTls, type TlsFiles } from '../http/tls-files.ts'
 
 export type Warn = (sentence: string) => void
 
@@ -45,22 +45,35 @@ export async function passCheck(
   await openWhenThere({ open: () => run(sentence => logger.warn(sentence)), isAway, ...waiting })
 }
 
-/** That the role can listen where its options say, with their certificates. It listens there for a moment. */
-export function addressesCheck(http: HttpOptions, internal: { readonly listen: string } | undefined, logger: Logger): Check {
-  const inside = internal === undefined ? [] : [parseListenAddress(internal.listen)]
+/** The sections of a role that listens. */
+interface ListeningOptions {
+  readonly http: HttpOptions
+  readonly internal?: TlsFiles & { readonly listen: string }
+  readonly mqtt?: TlsFiles & ListenAddress & { readonly enabled: boolean }
+}
+
+/** That the role can listen where its options say, with the certificates there. It listens for a moment. */
+export function addressesCheck({ http, internal, mqtt }: ListeningOptions, logger: Logger): Check {
+  const adviceOf = (variable: string, more = ''): ListenAdvice => ({ host: variable, port: variable + more })
+  const listeners: (TlsFiles & ListenAddress & { readonly section: string; readonly advice?: ListenAdvice })[] = [
+    { section: 'http', ...http },
+    ...(internal === undefined
+      ? []
+      : [{ section: 'internal', ...internal, ...parseListenAddress(internal.listen), advice: adviceOf('SVC_INTERNAL_LISTEN') }]),
+    ...(mqtt?.enabled === true ? [{ section: 'mqtt', ...mqtt, advice: adviceOf('SVC_MQTT_PORT', ', or SVC_MQTT_ENABLED=false') }] : []),
+  ]
   return {
     name: 'addresses',
     subject: 'this machine',
     options: 'http.host, http.port and internal.listen',
     isAway: () => false,
     async run(warn) {
-      await readServerTls('http', http)
       const opened: string[] = []
-      for (const address of [{ host: http.host, port: http.port }, ...inside]) {
-        const advice = inside.includes(address) ? { host: 'SVC_INTERNAL_LISTEN', port: 'SVC_INTERNAL_LISTEN' } : undefined
-        const server = createServer({ logger, host: address.host })
+      for (const { section, host, port, advice, ...files } of listeners) {
+        await readServerTls(section, files)
+        const server = createServer({ logger, host })
         try {
-          opened.push(await listen(server, address, advice))
+          opened.push(new URL(await listen(server, { host, port }, advice)).host)
         } catch (error) {
           if (!(error instanceof ListenError) || (error.cause as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
           warn(`${error.message}; nothing is wrong if that process is this role`)

@@ -113,15 +113,15 @@ interface Parts extends Pick<ProcessScope, 'closeLater'> {
 const lists: Readonly<Record<string, (parts: Parts) => Promise<readonly Check[]>>> = {
   async up({ load, logger }) {
     const { loadUpOptions, upOptions } = await import('../../up-options.ts')
-    const { data, http } = loadUpOptions(await load(upOptions))
-    return [addressesCheck(http, undefined, logger), folderCheck(data.folder)]
+    const options = loadUpOptions(await load(upOptions))
+    return [addressesCheck(options, logger), folderCheck(options.data.folder)]
   },
   async api({ load, logger, closeLater }) {
     const { apiOptions, loadApiOptions } = await import('../api/options.ts')
     const { openApiDatabase } = await import('../api/api.ts')
     const options = loadApiOptions(await load(apiOptions))
     const { check } = await openApiDatabase(options, logger, closeLater)
-    return [addressesCheck(options.http, options.internal, logger), check]
+    return [addressesCheck(options, logger), check]
   },
   async ingest({ load, logger, closeLater }) {
     const { ingestRoleOptions, loadIngestOptions } = await import('../ingest/options.ts')
@@ -129,13 +129,13 @@ const lists: Readonly<Record<string, (parts: Parts) => Promise<readonly Check[]>
     const { appendCheck } = await import('../kafka-check.ts')
     const options = loadIngestOptions(await load(ingestRoleOptions))
     const { startCheck } = await openRoleAccess(options.control, unheard(logger), closeLater)
-    return [addressesCheck(options.http, options.internal, logger), startCheck, appendCheck(options.log)]
+    return [addressesCheck(options, logger), startCheck, appendCheck(options.log)]
   },
   async bridge({ load, logger }) {
     const { bridgeOptions, loadBridgeOptions } = await import('../bridge/options.ts')
     const { appendCheck } = await import('../kafka-check.ts')
     const options = loadBridgeOptions(await load(bridgeOptions))
-    return [addressesCheck(options.http, options.internal, logger), appendCheck(options.log)]
+    return [addressesCheck(options, logger), appendCheck(options.log)]
   },
   async writer({ load, store, logger }) {
     const { loadWriterOptions, writerOptionsOf } = await import('../writer/options.ts')
@@ -144,7 +144,7 @@ const lists: Readonly<Record<string, (parts: Parts) => Promise<readonly Check[]>
     const { writerChecks } = await import('../writer/checks.ts')
     const known = await storeOptions(store())
     const options = loadWriterOptions(known, await load(writerOptionsOf(known), configPathVariable('writer', known.name)))
-    return [addressesCheck(options.http, options.internal, logger), ...(await writerChecks(await storeKind(known.name), options))]
+    return [addressesCheck(options, logger), ...(await writerChecks(await storeKind(known.name), options))]
   },
   async reader({ load, store, logger, closeLater }) {
     const { loadReaderOptions, readerOptionsOf } = await import('../reader/options.ts')
@@ -154,7 +154,7 @@ const lists: Readonly<Record<string, (parts: Parts) => Promise<readonly Check[]>
     const known = await storeOptions(store())
     const options = loadReaderOptions(known, await load(readerOptionsOf(known), configPathVariable('reader', known.name)))
     const { checks } = await openReaderParts(await storeKind(known.name), options, unheard(logger), closeLater)
-    return [addressesCheck(options.http, options.internal, logger), ...checks]
+    return [addressesCheck(options, logger), ...checks]
   },
 }
 
