@@ -7,7 +7,7 @@ import { ask } from './ask.ts'
 const devicesCount = 40
 const intervalMs = 40
 const sendAgainMs = 100
-const giveUpMs = 60_000
+const answerMsMax = 60_000
 
 export type Fleet = Awaited<ReturnType<typeof openFleet>>
 
@@ -40,7 +40,7 @@ export async function openFleet(url: string, user: { authorization: string }) {
         return timeMs
       } catch (error) {
         if (error instanceof ToolError) throw error
-        if (performance.now() - startedMs > giveUpMs) throw new ToolError(`${url} acknowledges nothing`, { cause: error })
+        if (performance.now() - startedMs > answerMsMax) throw new ToolError(`${url} acknowledges nothing`, { cause: error })
         await wait(sendAgainMs)
       }
     }
@@ -52,7 +52,7 @@ export async function openFleet(url: string, user: { authorization: string }) {
     const path = `${messages}?name=${first.name}&from=${(await publishOne(first)) / 1000}&count=none`
     // There is no answer while the platform is away.
     while (!(await ask(url, path, user).catch(() => '')).includes(first.name)) {
-      if (performance.now() - startedMs > giveUpMs) throw new ToolError(`${url} stores nothing: see ${url}/health`)
+      if (performance.now() - startedMs > answerMsMax) throw new ToolError(`${url} stores nothing: see ${url}/health`)
       await wait(10)
     }
     readableMs.push(performance.now() - startedMs)

@@ -15,11 +15,11 @@ export async function show(url: string, user: { authorization: string }, own: Ow
   const ticks: Tick[] = [{ atMs: performance.now(), published: 0, stored: 0 }]
   const tell = (event: string): void => screen.say(`${secondsSince(ticks[0]!.atMs).padStart(5)} s  ${event}`)
   tell(`devices publish to ${url}`)
-  const ending = new AbortController()
+  const stop = new AbortController()
   let [awaySeconds, dead] = ['', 0]
 
   async function watch(): Promise<void> {
-    while (!ending.signal.aborted) {
+    while (!stop.signal.aborted) {
       await wait(tickMs)
       // There is no answer while the platform is away.
       const stored = await fleet.count().catch(() => ticks.at(-1)!.stored)
@@ -30,7 +30,7 @@ export async function show(url: string, user: { authorization: string }, own: Ow
     }
   }
 
-  async function disturb({ kill, start }: OwnPlatform): Promise<void> {
+  async function disturb(platform: OwnPlatform): Promise<void> {
     await wait(seconds * 250)
     await fleet.publishPoison()
     let [letter] = await fleet.deadLetters()
@@ -39,18 +39,18 @@ export async function show(url: string, user: { authorization: string }, own: Ow
     tell(`a message that cannot be decoded is dead letter ${letter.id}: ${letter.reason} (rule ${letter.rule})`)
     await wait(seconds * 250)
     const killedMs = performance.now()
-    await kill()
+    await platform.kill()
     tell('kill -9: the platform is gone, and the devices continue')
-    await start()
+    await platform.start()
     awaySeconds = secondsSince(killedMs)
     tell(`up again after ${awaySeconds} s, on the same folder`)
     await wait(seconds * 500)
   }
 
-  const working = [fleet.publish(ending.signal), watch()]
+  const working = [fleet.publish(stop.signal), watch()]
   // Before the end these end only with an error.
   await Promise.race([...working, own === undefined ? wait(seconds * 1000) : disturb(own)])
-  ending.abort()
+  stop.abort()
   await Promise.all(working)
   await fleet.publishAndRead()
   screen.draw([])

@@ -121,14 +121,16 @@ function parseContent(text: string, faults: OptionFault[]): unknown {
 }
 
 /** @throws OptionsError */
-function layoutOf({ things, channels: given, bootstrap, cert }: LayoutOptions, placeOf: (keys: readonly string[]) => string): Layout {
+function layoutOf({ things, channels: listed, bootstrap, cert }: LayoutOptions, placeOf: (keys: readonly string[]) => string): Layout {
   const faults: OptionFault[] = []
   const note = (keys: readonly string[], problem: string): number =>
     faults.push({ place: placeOf(keys), problem: `${keys.join('.')} ${problem}` })
   const noteTree = (above: readonly string[], found: readonly TreeFault[]): void =>
     found.forEach(({ keys, problem }) => note([...above, ...keys], problem))
 
-  const channels: Layout['channels'] = given.map(({ id, ...channel }) => (id === undefined ? channel : { ...channel, id: toChannelId(id) }))
+  const channels: Layout['channels'] = listed.map(({ id, ...channel }) =>
+    id === undefined ? channel : { ...channel, id: toChannelId(id) },
+  )
   for (const [kind, list] of Object.entries({ things, channels })) {
     for (const [index, { name, metadata }] of list.entries()) {
       const above = [kind, String(index)]

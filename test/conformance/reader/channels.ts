@@ -83,7 +83,10 @@ const queries: readonly [query: QueryString, filter: Partial<Filter>][] = [
   [{ v: '3', comparator: 'lt' }, { value: { comparator: 'lt', number: 3 } }],
   [{ from: String(startUs / 1e6 + 6000), to: String(startUs / 1e6 + 24_000) }, timesOf(6000, 24_000)],
   [{ format }, { format }],
-  [{ format, 'payload.d.inner': '1', dir: 'asc' } as QueryString, { format, payload: [{ path: ['d', 'inner'], text: '1' }] }],
+  [
+    { format, 'payload.d.inner': '1', dir: 'asc' },
+    { format, payload: [{ path: ['d', 'inner'], text: '1' }] },
+  ],
 ]
 
 function timesOf(fromSeconds: number, toSeconds: number): Partial<Filter> {

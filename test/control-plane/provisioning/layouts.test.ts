@@ -1,4 +1,6 @@
 // Mappings of other layouts: several things, certificates, content, no connections; and the user of a request without a token.
+//
+// Longer than most files: each layout is a case.
 
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
@@ -163,7 +165,7 @@ describeOnDatabases('layouts', database => {
     const others = await refusals(stranger)
     await ask('DELETE', `/channels/${channel.id}`)
     expect(others).toEqual(await refusals(user))
-    expect(others).toEqual(Array(2).fill([403, 'forbidden', expect.stringContaining('the layout names a channel')]))
+    expect(others).toEqual(Array.from({ length: 2 }, () => [403, 'forbidden', expect.stringContaining('the layout names a channel')]))
     expect((await ask('GET', '/things', stranger)).json).toMatchObject({ total: 0 })
     expect(((await map(platform, other)).json as unknown as Made).channels).toHaveLength(1)
   })

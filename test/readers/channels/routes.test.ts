@@ -71,7 +71,7 @@ test.each([
   ['an invalid token, with a wrong request', 401, /is invalid/, 'limit=0', { authorization: 'Bearer x.y.z' }],
   ['too much in the head', 431, /headers_too_large/, `channel=${'x'.repeat(2000)}&`.repeat(10), owner],
 ])('%s is answered %i', async (_what, status, sentence, query, headers) => {
-  const answer = await get(query, headers as Record<string, string>)
+  const answer = await get(query, headers)
   expect([answer.status, answer.text]).toEqual([status, expect.stringMatching(sentence)])
 })
 
