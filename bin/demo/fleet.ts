@@ -1,13 +1,21 @@
 // Devices that publish at a steady pace and, like real ones, send again what got no answer; and what became of each message.
 
 import { setTimeout as wait } from 'node:timers/promises'
+import { type MqttClient, openMqttClient } from '../mqtt-client.ts'
 import { ToolError } from '../streams.ts'
 import { ask } from './ask.ts'
 
 const devicesCount = 40
+const senml = 'application/senml+json'
 const intervalMs = 40
 const sendAgainMs = 100
 const answerMsMax = 60_000
+
+interface Device {
+  readonly id: string
+  readonly name: string
+  readonly key: string
+}
 
 export type Fleet = Awaited<ReturnType<typeof openFleet>>
 
@@ -16,26 +24,45 @@ export async function openFleet(url: string, user: { authorization: string }) {
   const own = async <Answer>(path: string, body?: object): Promise<Answer> => JSON.parse(await ask(url, path, user, body)) as Answer
   const names = Array.from({ length: devicesCount }, (_, nth) => ({ name: `demo-${String(nth + 1).padStart(2, '0')}` }))
   const { channels } = await own<{ channels: [{ id: string }] }>('/channels/bulk', [{ name: 'demo' }])
-  const { things } = await own<{ things: { id: string; name: string; key: string }[] }>('/things/bulk', names)
+  const { things } = await own<{ things: Device[] }>('/things/bulk', names)
   await own('/connect', { channel_ids: [channels[0].id], thing_ids: things.map(({ id }) => id) })
   const messages = `/channels/${channels[0].id}/messages`
-  const [first] = things as [(typeof things)[number]]
+  const [first, second] = things as [Device, Device]
 
   /** How often each message was sent, by name and time of its record. */
   const sent = new Map<string, number>()
   /** How long it took from the first sending to the acknowledgement and, of those of the first device, until the reader had them. */
   const [acknowledgedMs, readableMs]: [number[], number[]] = [[], []]
 
+  let client: MqttClient | undefined
+
   const post = ({ key }: { key: string }, pack: object): Promise<string> =>
-    ask(url, messages, { authorization: `Thing ${key}`, 'content-type': 'application/senml+json' }, [pack])
+    ask(url, messages, { authorization: `Thing ${key}`, 'content-type': senml }, [pack])
+
+  /** Over MQTT, if the platform says where on the same machine. It connects again after an error. */
+  async function publishOverMqtt(device: Device, pack: object): Promise<void> {
+    try {
+      if (client === undefined) {
+        const { mqtt } = (await own<{ links: { mqtt?: string } }>('/')).links
+        if (mqtt === undefined || new URL(mqtt).hostname !== new URL(url).hostname) return void (await post(device, pack))
+        client = await openMqttClient({ url: mqtt, thing: device.id, key: device.key })
+      }
+      await client.publish(messages.slice(1), Buffer.from(JSON.stringify([pack])), senml)
+    } catch (cause) {
+      client = undefined
+      // It may succeed later, whatever it is.
+      throw new Error('a message over MQTT was not acknowledged', { cause })
+    }
+  }
 
   /** Resolves when it is acknowledged, however often it has to be sent. @returns the time of its record */
-  async function publishOne(device: (typeof things)[number]): Promise<number> {
+  async function publishOne(device: Device): Promise<number> {
     const [timeMs, startedMs] = [Date.now(), performance.now()]
     for (let times = 1; ; times++) {
       sent.set(`${device.name} ${timeMs}`, times)
       try {
-        await post(device, { n: device.name, t: timeMs / 1000, u: 'Cel', v: Number((18 + 4 * Math.sin(timeMs / 2000)).toFixed(2)) })
+        const pack = { n: device.name, t: timeMs / 1000, u: 'Cel', v: Number((18 + 4 * Math.sin(timeMs / 2000)).toFixed(2)) }
+        await (device === second ? publishOverMqtt(device, pack) : post(device, pack))
         acknowledgedMs.push(performance.now() - startedMs)
         return timeMs
       } catch (error) {
