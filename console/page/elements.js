@@ -1,7 +1,7 @@
 // What views are built of. Texts are children of elements, so that nothing that a device or a user wrote is ever read as HTML.
 
 import { html } from 'htm/preact'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { ApiError, get } from './api.js'
 import { onText, useAction, useLoaded } from './hooks.js'
 import { session } from './session.js'
@@ -63,19 +63,20 @@ export function Copy({ text, label = 'Copy' }) {
 }
 
 /**
- * A modal dialog; Escape and its button close it, and the focus returns to where it was.
+ * A modal dialog; Escape and its button close it, and the focus returns to where it was before the next key counts.
  *
  * @param {{ title: string, onClose: () => void, children: Children }} props
  */
 export function Dialog({ title, onClose, children }) {
   const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null))
-  useEffect(() => {
-    const before = document.activeElement
-    dialog.current?.showModal()
+  // Not after the next frame, as an effect would: the user may have moved the focus by then.
+  useLayoutEffect(() => {
+    const { current: opened } = dialog
+    opened?.showModal()
     // Browsers return the focus of a dialog that is closed, not of one that is removed.
-    return () => before instanceof HTMLElement && before.focus()
+    return () => opened?.close()
   }, [])
-  return html`<dialog ref=${dialog} aria-label=${title} onClose=${onClose}>
+  return html`<dialog ref=${dialog} aria-label=${title} onClose=${() => dialog.current && onClose()}>
     <header class="row"><h2>${title}</h2><button type="button" aria-label="Close" onClick=${() => dialog.current?.close()}>✕</button></header>
     ${children}
   </dialog>`
