@@ -5,10 +5,12 @@ import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
 
 /** Seconds since 1970. @typedef {{ from: number, to: number }} Range */
-/** `color`: in CSS, such as `var(--accent)`. @typedef {{ label: import('./elements.js').Children, color: string, isDashed?: boolean }} Line */
+/** `color`: in CSS, such as `var(--accent)`. @typedef {{ label?: import('./elements.js').Children, color: string, isDashed?: boolean }} Line */
 
 /** A line with fewer points shows each. */
 const markedMax = 60
+/** Pixels between labels of times, which are as wide as a day. */
+const timeSpace = 96
 
 /**
  * @param {{
@@ -31,6 +33,7 @@ export function Chart({ label, range, data, series, height = 160, isCount = fals
     }
     const axis = {
       stroke: color('var(--quiet)'),
+      font: `12px ${getComputedStyle(target).fontFamily}`,
       grid: { stroke: color('var(--line)'), width: 1 },
       ticks: { stroke: color('var(--line)') },
     }
@@ -49,7 +52,10 @@ export function Chart({ label, range, data, series, height = 160, isCount = fals
         width: target.clientWidth,
         height,
         legend: { show: false },
-        axes: [axis, { ...axis, size: 56 }],
+        axes: [
+          { ...axis, space: timeSpace, values: timeLabels },
+          { ...axis, size: 56 },
+        ],
         cursor: { y: false, points: { show: false }, drag: { x: onZoom !== undefined, y: false, setScale: false } },
         scales: {
           x: { range: () => [shown.current.from, shown.current.to] },
@@ -76,10 +82,33 @@ export function Chart({ label, range, data, series, height = 160, isCount = fals
     onZoom?.({ from: plot.posToVal(left, 'x'), to: plot.posToVal(left + width, 'x') })
   }
 
-  return html`<ul class="row plain">
-      ${series.map(({ label, color, isDashed }) => html`<li><span aria-hidden="true" style=${{ color }}>${isDashed ? '┅' : '━'}</span> ${label}</li>`)}
-    </ul>
-    <div ref=${place} role="img" aria-label=${label}></div>`
+  return html`<div ref=${place} role="img" aria-label=${label} style=${{ minHeight: `${height}px` }}></div>
+    <ul class="row plain legend">
+      ${series.map(({ label, ...line }) => label && html`<li><${Swatch} ...${line} /> ${label}</li>`)}
+    </ul>`
+}
+
+/** How a line looks. @param {Omit<Line, 'label'>} props */
+export function Swatch({ color, isDashed = false }) {
+  return html`<span class=${isDashed ? 'swatch dashed' : 'swatch'} aria-hidden="true" style=${{ color }}></span>`
+}
+
+const [toDay, toMinute, toSecond] = [
+  { day: 'numeric', month: 'short', year: 'numeric' },
+  { hour: '2-digit', minute: '2-digit' },
+  { hour: '2-digit', minute: '2-digit', second: '2-digit' },
+].map(options => new Intl.DateTimeFormat('en-GB', /** @type {Intl.DateTimeFormatOptions} */ (options)))
+
+/** Times on an axis, the day only where it changes. @param {unknown} _ @param {number[]} splits @param {number} _axis @param {number} _space @param {number} step */
+function timeLabels(_, splits, _axis, _space, step) {
+  let before = ''
+  return splits.map(seconds => {
+    const day = toDay?.format(seconds * 1000) ?? ''
+    const lines = step < 86_400 ? [(step < 60 ? toSecond : toMinute)?.format(seconds * 1000)] : []
+    if (day !== before) lines.push(day)
+    before = day
+    return lines.join('\n')
+  })
 }
 
 /** Wide enough that ticks differ from each other as doubles. @param {number | null} low @param {number | null} high @returns {[number, number]} */
