@@ -14,17 +14,18 @@ export function ChannelChoice({ path, home }) {
     const { id = '' } = enteredIn(/** @type {HTMLFormElement} */ (event.target))
     location.hash = `#/${path}/${encodeURIComponent(id.trim())}`
   }
-  return html`${home.services.includes('control plane') && html`<${List} kind="channels" view=${path} />`}
-    <form onSubmit=${open}>
-      <${Field} label="Channel id" hint="Of a channel that is not listed."><input name="id" required /><//>
-      <button>Open</button>
-    </form>`
+  const empty = html`<p>Messages are read by channel, and you have none yet.</p><a class="button main" href="#/channels">Create channels</a>`
+  const other = html`<form class="row end" onSubmit=${open}>
+    <${Field} label="Channel id, of one that is not listed"><input name="id" size="36" required /><//>
+    <button>Open</button>
+  </form>`
+  return home.services.includes('control plane') ? html`<${List} kind="channels" view=${path} empty=${empty}>${other}<//>` : other
 }
 
 /** @param {{ path: string, id: string }} props */
 export function ChannelLine({ path, id }) {
   const [other, title] = path === 'live' ? ['explorer', 'Explorer'] : ['live', 'Live']
-  return html`<p class="row">
+  return html`<p class="row trail">
     <span>Channel <${Named} kind="channels" id=${id} /></span>
     <a href=${`#/${other}/${id}`}>${title}</a> <a href=${`#/${path}`}>Another channel</a>
   </p>`

@@ -9,6 +9,21 @@ import { session } from './session.js'
 /** @typedef {import('preact').ComponentChildren} Children */
 
 const namesMax = 2000
+/** Of icons, on a grid of 20 by 20. */
+const shapes = {
+  overview: 'M3 3h6v8H3zM12 3h5v4h-5zM12 10h5v7h-5zM3 14h6v3H3z',
+  things: 'M6 6h8v8H6zM8.5 3v3M11.5 3v3M8.5 14v3M11.5 14v3M3 8.5h3M3 11.5h3M14 8.5h3M14 11.5h3',
+  channels: 'M10 3l7 3.5-7 3.5-7-3.5zM3 10l7 3.5 7-3.5M3 13.5L10 17l7-3.5',
+  live: 'M2 10h3l2.5-6 4.5 12 2.5-6H18',
+  explorer: 'M9 15a6 6 0 1 0 0-12a6 6 0 0 0 0 12zM13.5 13.5L17 17',
+  'dead-letters': 'M17 9V4H3v11h7M3 5l7 5 7-5M13 13l4 4M17 13l-4 4',
+  break: 'M11 2L4 11.5h5L8.5 18 16 8.5h-5z',
+  open: 'M3 5h14M3 10h14M3 15h14',
+  fold: 'M3 4h14v12H3zM8 4v12',
+  account: 'M10 9.5a3 3 0 1 0 0-6a3 3 0 0 0 0 6zM4 17c.5-3 3-4.5 6-4.5s5.5 1.5 6 4.5',
+  done: 'M4 10.5l4 4 8-9',
+  close: 'M5 5l10 10M15 5L5 15',
+}
 
 /** @param {{ error: unknown }} props undefined for none */
 export function Problem({ error }) {
@@ -34,14 +49,26 @@ export function Choice({ label, value, options, titles = [], onChange }) {
   <//>`
 }
 
+/** A choice of few, all of which are seen. @param {{ label: string, value: string, options: readonly string[], onChange: (text: any) => void }} props */
+export function Segments({ label, value, options, onChange }) {
+  return html`<fieldset class="choices">
+    <legend class="unseen">${label}</legend>
+    ${options.map(
+      option => html`<label>
+        <input type="radio" class="unseen" name=${label} value=${option} checked=${option === value} onChange=${onText(onChange)} />${option}
+      </label>`,
+    )}
+  </fieldset>`
+}
+
 /**
  * A button that is busy while its action runs, and shows beside it why the action failed.
  *
- * @param {{ action: () => Promise<unknown>, kind?: 'plain' | 'main' | 'danger', disabled?: boolean, children: Children }} props
+ * @param {{ action: () => Promise<unknown>, kind?: '' | 'main' | 'danger', disabled?: boolean, children: Children }} props
  */
-export function Action({ action, kind = 'plain', disabled = false, children }) {
+export function Action({ action, kind = '', disabled = false, children }) {
   const { run, isBusy, error } = useAction(action)
-  return html`<span>
+  return html`<span class="actions">
     <button type="button" class=${kind} disabled=${disabled || isBusy} aria-busy=${isBusy} onClick=${() => run()}>${children}</button>
     <${Problem} error=${error} />
   </span>`
@@ -59,7 +86,9 @@ export function Copy({ text, label = 'Copy' }) {
       setOutcome('Not allowed here: select it and copy')
     }
   }
-  return html`<span><button type="button" onClick=${copy} onBlur=${() => setOutcome('')}>${label}</button> <span role="status">${outcome}</span></span>`
+  return html`<span class="actions">
+    <button type="button" onClick=${copy} onBlur=${() => setOutcome('')}>${label}</button> <small class="quiet" role="status">${outcome}</small>
+  </span>`
 }
 
 /**
@@ -77,14 +106,17 @@ export function Dialog({ title, onClose, children }) {
     return () => opened?.close()
   }, [])
   return html`<dialog ref=${dialog} aria-label=${title} onClose=${() => dialog.current && onClose()}>
-    <header class="row"><h2>${title}</h2><button type="button" aria-label="Close" onClick=${() => dialog.current?.close()}>✕</button></header>
+    <header class="row spread">
+      <h2>${title}</h2>
+      <button type="button" class="bare" aria-label="Close" onClick=${() => dialog.current?.close()}><${Icon} name="close" /></button>
+    </header>
     ${children}
   </dialog>`
 }
 
 /** @param {{ caption: string, columns: readonly Children[], rows: readonly { key: string, cells: readonly Children[] }[], empty: Children }} props */
 export function Table({ caption, columns, rows, empty }) {
-  if (rows.length === 0) return html`<p class="quiet">${empty}</p>`
+  if (rows.length === 0) return html`<div class="table"><div class="empty quiet">${empty}</div></div>`
   return html`<div class="table" tabindex="0" role="region" aria-label=${caption}>
     <table>
       <thead><tr>${columns.map(column => html`<th scope="col">${column}</th>`)}</tr></thead>
@@ -119,8 +151,13 @@ export function Named({ kind, id }) {
   return html`<a href=${`#/${path}`} title=${id}>${name || `${id.slice(0, 8)}…`}</a>`
 }
 
-const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 })
-const short = new Intl.NumberFormat('en', { maximumSignificantDigits: 3 })
+const whole = new Intl.NumberFormat('en-GB', { maximumFractionDigits: 0 })
+const short = new Intl.NumberFormat('en-GB', { maximumSignificantDigits: 3 })
+const dated = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' })
+const timed = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' })
+
+/** In which times are shown: the browser's. */
+export const { timeZone } = dated.resolvedOptions()
 
 /** @param {number} value */
 export const count = value => whole.format(value)
@@ -128,8 +165,14 @@ export const count = value => whole.format(value)
 /** @param {number} value */
 export const rough = value => short.format(value)
 
-/** @param {number} seconds since 1970 */
+/** The day only if it is another one than today. @param {number} seconds since 1970 */
 export function timeOf(seconds) {
   const date = new Date(seconds * 1000)
-  return html`<time datetime=${date.toISOString()} title=${date.toISOString()}>${date.toLocaleString()}</time>`
+  const format = date.toDateString() === new Date().toDateString() ? timed : dated
+  return html`<time datetime=${date.toISOString()} title=${date.toISOString()}>${format.format(date)}</time>`
+}
+
+/** @param {{ name: string }} props */
+export function Icon({ name }) {
+  return html`<svg class="icon" viewBox="0 0 20 20" aria-hidden="true"><path d=${shapes[/** @type {keyof typeof shapes} */ (name)]} /></svg>`
 }

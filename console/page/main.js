@@ -3,7 +3,8 @@
 import { html, render } from 'htm/preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { ApiError, get } from './api.js'
-import { Action, Copy, Problem } from './elements.js'
+import { Action, Problem } from './elements.js'
+import { Frame } from './frame.js'
 import { useLoaded } from './hooks.js'
 import { session } from './session.js'
 import { DeadLetters } from './views/dead-letters.js'
@@ -11,8 +12,7 @@ import { BreakSomething } from './views/demo.js'
 import { Entities } from './views/entity.js'
 import { Explorer } from './views/explorer.js'
 import { Live } from './views/live.js'
-import { Overview } from './views/overview.js'
-import { ChangePassword } from './views/password.js'
+import { Overview, useSamples } from './views/overview.js'
 import { SignIn } from './views/sign-in.js'
 
 /** @typedef {import('./session.js').Home} Home */
@@ -34,14 +34,22 @@ const views = [
   { path: 'break', title: 'Break something', view: BreakSomething, needs: 'writer', link: 'demo' },
 ]
 
-/** `#/channels/<id>` as `['channels', '<id>']` */
-const addressed = () => [...(location.hash.match(/[^#/]+/g) ?? [])]
+/** As in index.html, until it is known what to show. */
+const shell = html`<main class="narrow"><h1 class="actions"><img src="console/icon.svg" alt="" width="32" height="32" /> Sluice</h1></main>`
+
+/** `#/live/<id>?name=speed` as `['live', '<id>']` and `{ name: 'speed' }`. @typedef {{ parts: string[], query: Record<string, string> }} Route */
+
+/** @returns {Route} */
+function addressed() {
+  const [path = '', search] = location.hash.split('?')
+  return { parts: [...(path.match(/[^#/]+/g) ?? [])], query: Object.fromEntries(new URLSearchParams(search)) }
+}
 
 /** The code of a sign-in link, which leaves the address at once: not in the history, nor for the next person at this screen. */
 function takeCode() {
-  const [view, code] = addressed()
+  const [view, code, next] = addressed().parts
   if (view !== 'sign-in') return undefined
-  history.replaceState(null, '', location.pathname)
+  history.replaceState(null, '', next === undefined ? location.pathname : `#/${next}`)
   return code
 }
 
@@ -61,19 +69,19 @@ function Page() {
   }, [])
   const home = useLoaded(signal => get('.', { signal }), [])
   if (home.error) return html`<main><${Failure} loaded=${home} /></main>`
-  if (home.value === undefined) return null
+  if (home.value === undefined) return shell
   if (who.token === undefined || code !== undefined) return html`<${SignIn} key=${code} home=${home.value} code=${code} />`
   return html`<${SignedIn} key=${who.token} home=${home.value} who=${who} route=${route} />`
 }
 
-/** @param {{ home: Home, who: import('./session.js').Session, route: string[] }} props */
+/** @param {{ home: Home, who: import('./session.js').Session, route: Route }} props */
 function SignedIn({ home, who, route }) {
   const recognised = useLoaded(signal => recognise(home, signal), [])
   const isServed = (/** @type {View} */ { needs }) => home.services.some(service => service.startsWith(needs))
   const isAllowed = (/** @type {View} */ { needs }) => needs !== 'writer' || who.isAdministrator
   const offered = views.filter(view => isServed(view) && isAllowed(view) && (view.link === undefined || view.link in home.links))
-  const [isChangingPassword, setChangingPassword] = useState(false)
-  const [path = offered[0]?.path, ...rest] = route
+  const overview = useSamples(offered[0]?.link === 'overview' ? home : undefined)
+  const [path = offered[0]?.path, ...rest] = route.parts
   const current = offered.find(view => view.path === path)
   const isFirst = useRef(true)
   const title = current?.title ?? 'Not found'
@@ -82,46 +90,27 @@ function SignedIn({ home, who, route }) {
   }, [title])
   useEffect(() => {
     // As after loading another page: the keyboard continues in the content, and screen readers start there.
-    if (!isFirst.current) document.getElementById('content')?.focus()
+    if (!isFirst.current) {
+      scrollTo(0, 0)
+      document.getElementById('content')?.focus({ preventScroll: true })
+    }
     isFirst.current = false
   }, [route])
 
-  if (recognised.isLoading) return null
-  return html`<header class="row bar">
-      <a href="#content" class="skip" onClick=${toContent}>Skip to the content</a>
-      <a href="#/" class="row"><img src="console/icon.svg" alt="" width="24" height="24" /> Sluice</a>
-      <nav class="row" aria-label="Views">
-        ${offered.map(({ path, title }) => html`<a href=${`#/${path}`} aria-current=${current?.path === path ? 'page' : undefined}>${title}</a>`)}
-      </nav>
-      ${
-        who.user &&
-        html`<span>${who.user.email} <${Copy} text=${who.user.id} label="Copy your id" /></span>
-          <button type="button" onClick=${() => setChangingPassword(true)}>Change password</button>`
-      }
-      <button type="button" onClick=${() => session.endEverywhere()}>Sign out</button>
-    </header>
-    <main id="content" tabindex="-1">
-      <${Failure} loaded=${recognised} />
-      <h1>${title}</h1>
-      ${
-        current
-          ? html`<${current.view} key=${path} path=${path} route=${rest} home=${home} session=${who} />`
-          : html`<p>There is no such page for you here.</p>`
-      }
-    </main>
-    <footer class="quiet">Sluice ${home.version} · <a href="docs">API</a> · <a href="health">health</a></footer>
-    ${isChangingPassword && html`<${ChangePassword} onClose=${() => setChangingPassword(false)} />`}`
+  if (recognised.isLoading) return shell
+  return html`<${Frame} home=${home} who=${who} overview=${overview} title=${title} path=${path} route=${route} views=${offered}>
+    <${Failure} loaded=${recognised} />
+    ${
+      current
+        ? html`<${current.view} key=${path} path=${path} route=${rest} query=${route.query} home=${home} session=${who} overview=${overview} />`
+        : html`<p>There is no such page for you here.</p>`
+    }
+  <//>`
 }
 
 /** @param {{ loaded: ReturnType<typeof useLoaded> }} props */
 function Failure({ loaded: { error, reload } }) {
   return error ? html`<${Problem} error=${error} /><${Action} action=${async () => reload()}>Try again<//>` : null
-}
-
-/** @param {MouseEvent} event */
-function toContent(event) {
-  event.preventDefault()
-  document.getElementById('content')?.focus()
 }
 
 /**

@@ -8,7 +8,22 @@ const tabs = new BroadcastChannel(key)
 /** `names`: of things and channels, by path. @typedef {{
  *   token: string | undefined, user?: { id: string, email: string }, isAdministrator?: boolean, notice?: string | undefined, names: Map<string, Promise<string>>,
  * }} Session */
-/** `path`: of the view; `route`: the parts of the address after it. @typedef {{ path: string, route: string[], home: Home, session: Session }} ViewProps */
+/**
+ * @typedef {{
+ *   at: number, ledger: Record<'received' | 'stored' | 'dead_lettered' | 'filtered' | 'empty' | 'lost' | 'waiting', number>,
+ *   dead_letters: Record<string, number>, lag: { messages: number, seconds: number }, dependencies: { name: string, is_away: boolean }[], writer: string,
+ *   mqtt_connections?: number,
+ *   newest: { id: string, time: number, channel: string, publisher: string, subtopic: string, payload: string }[],
+ * }} Sample
+ */
+/** What the platform reports each second, oldest first. @typedef {{ isOpen: boolean, error?: unknown, samples: readonly Sample[], sample: Sample | undefined }} Samples */
+/**
+ * `path`: of the view; `route`: the parts of the address after it; `overview`: what the platform reports to administrators.
+ *
+ * @typedef {{
+ *   path: string, route: string[], query: Record<string, string>, home: Home, session: Session, overview: Samples,
+ * }} ViewProps
+ */
 
 export const session = {
   /** @type {Session} */

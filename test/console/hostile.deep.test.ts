@@ -12,7 +12,7 @@ import { missingChromium } from '../servers/install/chromium.ts'
 import { freePort } from '../servers/process/free-port.ts'
 import { call, expectStatus, publish, readUntil } from '../up/operator.ts'
 import { administrator, disposableFolder, type Platform, startedFolder, startPlatform } from '../up/platform.ts'
-import { openBrowser, type Visitor, visit } from './visitor.ts'
+import { openAccount, openBrowser, type Visitor, visit } from './visitor.ts'
 
 /** A browser that took it for HTML would open a dialog, which fails the test. */
 const hostile = `"'><img src=x onerror=alert(1)><script>alert(2)</script><svg onload=alert(3)>`
@@ -80,7 +80,7 @@ describeUnlessMissing('the console', missingChromium(), () => {
           .then(() => page.locator('pre.snippet').waitFor()),
     ],
     [() => '#/channels', page => page.getByText('1 to 20 of').waitFor()],
-    [() => `#/channels/${site.channel}`, page => page.getByLabel('Tick this page').waitFor()],
+    [() => `#/channels/${site.channel}`, page => page.getByLabel('Select this page').waitFor()],
     [
       () => `#/live/${site.channel}`,
       page =>
@@ -125,7 +125,7 @@ describeUnlessMissing('the console', missingChromium(), () => {
     const dialog = visitor.page.getByRole('dialog')
     for (const [name, complete] of [
       ['Delete', dialog.getByText('This cannot be undone')],
-      ['Connect channels', dialog.getByLabel('Tick this page')],
+      ['Connect channels', dialog.getByLabel('Select this page')],
     ] as const) {
       await visitor.page.getByRole('button', { name, exact: true }).click()
       await complete.waitFor()
@@ -143,7 +143,6 @@ describeUnlessMissing('the console', missingChromium(), () => {
         await eachView(visitor, (page, hash) => expectAccessible(page, `${hash} at ${width}`))
         for (const [hash, name] of [
           ['#/things', 'Create things'],
-          ['#/things', 'Change password'],
           [`#/things/${site.thing}`, 'Connect channels'],
           [`#/things/${site.thing}`, 'Delete'],
           [`#/dead-letters/${site.letter}`, 'Replay 1'],
@@ -154,6 +153,14 @@ describeUnlessMissing('the console', missingChromium(), () => {
           await expectAccessible(visitor.page, `${name} at ${width}`)
           await visitor.page.keyboard.press('Escape')
         }
+        await visitor.inAccount()
+        await expectAccessible(visitor.page, `account at ${width}`)
+        await visitor.page.getByRole('button', { name: 'Change password' }).click()
+        await expectAccessible(visitor.page, `password at ${width}`)
+        await visitor.page.keyboard.press('Escape')
+        if (width > 1000) continue
+        await visitor.page.getByRole('button', { name: 'Views' }).click()
+        await expectAccessible(visitor.page, 'the menu of views')
       }
     })
   })
@@ -166,7 +173,7 @@ describeUnlessMissing('the console', missingChromium(), () => {
     await page.keyboard.press('Tab')
     await page.keyboard.type(administrator.password)
     await page.keyboard.press('Enter')
-    await page.getByRole('button', { name: 'Sign out' }).waitFor()
+    await page.getByRole('button', { name: 'Your account' }).waitFor()
     await visitor.go('#/things')
     const focused = () => page.evaluate('document.activeElement.id || document.activeElement.textContent')
     await expect.poll(focused).toBe('content')
@@ -191,11 +198,13 @@ describeUnlessMissing('the console', missingChromium(), () => {
     const { page } = visitor
     await visitor.signIn(guest, { keep: true })
     await visitor.go('#/things')
-    await page.getByText('There are no things yet.').waitFor()
+    await page.getByText('A thing is a device').waitFor()
     const authorization = `Bearer ${await tokenOf(guest)}`
     const change = { old_password: guest.password, password: 'another horse battery' }
     await expectStatus(call(platform.url, 'PATCH', '/password', { authorization, body: change }), 201)
-    await page.getByLabel('Search by name').fill('pump')
+    await page.getByRole('button', { name: 'Create things' }).click()
+    await page.getByLabel('Names').fill('pump')
+    await page.getByRole('button', { name: 'Create 1 thing' }).click()
     await page.getByText('Your session ended: sign in again.').waitFor()
     expect(await page.evaluate('sessionStorage.length')).toBe(0)
 
@@ -238,6 +247,7 @@ describeUnlessMissing('the console', missingChromium(), () => {
     await other.getByLabel('Email').fill(administrator.email)
     await other.getByLabel('Password').fill(administrator.password)
     await other.getByRole('button', { name: 'Sign in' }).click()
+    await openAccount(other)
     await other.getByRole('button', { name: 'Sign out' }).click()
     await visitor.page.getByText('You signed out in another tab.').waitFor()
   })
@@ -304,6 +314,7 @@ describeUnlessMissing('the console', missingChromium(), () => {
     }
     const link = /http:\/\/\S+\/#\/sign-in\/\S+/.exec(shown)?.[0] ?? shown
     await using visitor = await visit(browser, link)
+    await visitor.inAccount()
     await visitor.page.getByText('admin@sluice.local').waitFor()
     expect(visitor.page.url()).not.toContain('sign-in')
     await using late = await visit(browser, link)
@@ -311,7 +322,7 @@ describeUnlessMissing('the console', missingChromium(), () => {
   })
 })
 
-/** Moves the focus to the content in the moment in which the dialog is gone: what had it then, and what has it two frames later. */
+/** Moves the focus to the content in the moment in which the dialog is gone: what had it then, and what has it after the next frame. */
 const moveFocusOnceClosed = `void (moved = new Promise(resolve => {
   new MutationObserver((_, observer) => {
     if (document.querySelector('dialog') !== null) return

@@ -18,6 +18,14 @@ export interface Visitor extends AsyncDisposable {
   /** Goes to another view of the same page: `#/things`. */
   go(hash: string): Promise<void>
   signIn(credentials: Credentials, options?: { readonly keep?: boolean }): Promise<void>
+  /** Opens the menu with who is signed in, and presses one of its buttons. */
+  inAccount(button?: string): Promise<void>
+}
+
+/** The menu of the account, also on a page that is not the visitor's first. */
+export async function openAccount(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Your account' }).click()
+  await page.getByRole('button', { name: 'Sign out' }).waitFor()
 }
 
 /**
@@ -44,7 +52,11 @@ export async function visit(browser: Browser, url: string, options: BrowserConte
       await page.getByLabel('Password').fill(password)
       if (keep) await page.getByLabel('Stay signed in').check()
       await page.getByRole('button', { name: 'Sign in' }).click()
-      await page.getByRole('button', { name: 'Sign out' }).waitFor()
+      await page.getByRole('button', { name: 'Your account' }).waitFor()
+    },
+    async inAccount(button) {
+      await openAccount(page)
+      if (button !== undefined) await page.getByRole('button', { name: button }).click()
     },
     async [Symbol.asyncDispose]() {
       await context.close()

@@ -3,7 +3,7 @@
 import { html } from 'htm/preact'
 import { useState } from 'preact/hooks'
 import { get } from '../api.js'
-import { Choice, Copy, Problem, State, timeOf } from '../elements.js'
+import { Choice, Copy, Problem, Segments, State, timeOf } from '../elements.js'
 import { useFollowed, useLoaded } from '../hooks.js'
 import { session } from '../session.js'
 import { formats, languagesOf, snippet } from '../snippets.js'
@@ -41,7 +41,7 @@ export function Connectivity({ thing, home }) {
 }
 
 /** @param {{ thing: Entity, home: import('../session.js').Home }} props */
-function Check({ thing, home }) {
+export function Check({ thing, home }) {
   const channels = useLoaded(signal => get(`things/${thing.id}/channels`, { query: { limit: 100 }, signal }), [])
   /** @type {Entity[]} */
   const connected = channels.value?.channels ?? []
@@ -56,13 +56,13 @@ function Check({ thing, home }) {
   const base = new URL('.', document.baseURI).href.replace(/\/$/, '')
   const { arrivals, mqtt } = home.links
   const text = snippet(language, { base, mqtt, channel, thing: thing.id, key: thing.key ?? '', format })
-  return html`<div class="cards">
-      <${Choice} label="Channel" value=${channel} options=${connected.map(({ id }) => id)} titles=${connected.map(titleOf)} onChange=${setChannel} />
-      <${Choice} label="Language" value=${language} options=${languagesOf(mqtt !== undefined)} onChange=${setLanguage} />
-      <${Choice} label="Format" value=${format} options=${formats} onChange=${setFormat} />
+  return html`<div class="row">
+      ${connected.length > 1 && html`<${Choice} label="Channel" value=${channel} options=${connected.map(({ id }) => id)} titles=${connected.map(titleOf)} onChange=${setChannel} />`}
+      <${Segments} label="Language" value=${language} options=${languagesOf(mqtt !== undefined)} onChange=${setLanguage} />
+      <${Segments} label="Format" value=${format} options=${formats} onChange=${setFormat} />
     </div>
     <pre class="snippet" tabindex="0" aria-label=${`${language}, ${format}`}>${text}</pre>
-    <p class="row"><${Copy} text=${text} /> <span class="quiet">Elsewhere, put in the address at which a device reaches the ingest.</span></p>
+    <p class="row"><${Copy} text=${text} /> <span class="quiet small">On another machine, put in the address at which it reaches this one.</span></p>
     ${arrivals !== undefined && html`<${Arrivals} thing=${thing} />`}`
 }
 
@@ -72,12 +72,12 @@ function Arrivals({ thing }) {
   const { isOpen, error } = useFollowed(`console/things/${thing.id}/arrivals/stream`, ({ event, data }) => {
     if (event === 'arrivals') setArrivals(JSON.parse(data))
   })
-  return html`<div role="status" aria-atomic="false" class="arrivals">
+  return html`<div role="status" aria-atomic="false" class="arrivals stack">
     <${Problem} error=${error} />
     ${
       arrivals.length === 0 &&
       html`<p><${State} state="waiting">${isOpen ? 'Waiting for the first message of this thing…' : 'Connecting…'}<//></p>
-        <p class="quiet">A wrong key is answered with 401, and does not say which thing it is of.</p>`
+        <p class="quiet small">A wrong key is answered with 401, and does not say which thing it is of.</p>`
     }
     <ol class="plain">${arrivals.map(arrival => html`<li key=${`${arrival.at} ${arrival.id}`}><${Outcome} arrival=${arrival} /></li>`)}</ol>
   </div>`

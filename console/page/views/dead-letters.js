@@ -31,6 +31,9 @@ export function DeadLetters({ route: [first, rule = ''] }) {
 /** @param {Letter} letter */
 const secondsOf = ({ created }) => Number(created) / 1e9
 
+const empty =
+  'None is open: every message was stored. A message that cannot be decoded or stored comes here, untouched, with the rule that it breaks; once the cause is gone, replay it.'
+
 /** @param {{ asked: string }} props a rule, or the empty text */
 function List({ asked }) {
   const [rule, setRule] = useState(asked)
@@ -48,13 +51,13 @@ function List({ asked }) {
   for (const letter of letters) rules.add(letter.rule)
   const isWithin = (/** @type {number} */ at) => (from === '' || at >= Date.parse(from) / 1000) && (to === '' || at < Date.parse(to) / 1000)
   const found = letters.filter(letter => isWithin(secondsOf(letter)))
-  return html`<div class="cards">
+  return html`<div class="row end">
       <${Choice} label="Rule" value=${rule} options=${[...rules]} titles=${['every rule']} onChange=${setRule} />
       <${Field} label="Received since"><input type="datetime-local" value=${from} onInput=${onText(setFrom)} /><//>
       <${Field} label="Received before"><input type="datetime-local" value=${to} onInput=${onText(setTo)} /><//>
       <label><input type="checkbox" checked=${all} onChange=${() => setAll(!all)} /> Also the replayed and dropped</label>
     </div>
-    <div class="row">
+    <div class="actions">
       <${Resolve} letters=${found} onDone=${reload} />
       <button type="button" onClick=${reload}>Look again</button>
     </div>
@@ -65,7 +68,7 @@ function List({ asked }) {
       html`<${Table}
         caption="Dead letters"
         columns=${['Message', 'Received', 'Rule', 'Reason', 'Channel', 'Thing', 'State']}
-        empty=${letters.length === 0 ? 'None is open: every message was stored.' : 'None matches.'}
+        empty=${letters.length === 0 ? empty : 'None matches.'}
         rows=${found.slice(0, shownMax).map(letter => ({
           key: letter.id,
           cells: [
@@ -88,10 +91,10 @@ function Full({ id }) {
   const { value, error, reload } = useLoaded(signal => get(`admin/dead-letters/${id}`, { signal }), [])
   /** @type {Letter[]} */
   const letters = value?.letters ?? []
-  return html`<p><a href="#/dead-letters">All dead letters</a></p>
+  return html`<p class="trail"><a href="#/dead-letters">All dead letters</a></p>
     <${Problem} error=${error} />
     ${letters.map(letter => html`<${Card} letter=${letter} />`)}
-    ${letters.length > 0 && html`<p class="row"><${Resolve} letters=${letters.slice(0, 1)} onDone=${reload} /></p>`}`
+    ${letters.length > 0 && html`<p class="actions"><${Resolve} letters=${letters.slice(0, 1)} onDone=${reload} /></p>`}`
 }
 
 /** @param {{ letter: Letter }} props */

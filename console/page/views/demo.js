@@ -5,14 +5,13 @@ import { useState } from 'preact/hooks'
 import { get, send } from '../api.js'
 import { Action, count, Problem, State } from '../elements.js'
 import { useLoaded } from '../hooks.js'
-import { Dependencies, Ledger, Rates, useSamples } from './overview.js'
+import { Dependencies, Ledger, Rates } from './overview.js'
 
 /** @typedef {{ load: { is_running: boolean, devices: number }, writer: string, store: { is_cut_until: number | null } }} Demo */
 /** @typedef {{ holds: boolean, partitions: { recount: Record<string, number>, first: { kind: string, id: string, detail: string }[] }[] }} Verification */
 
 /** @param {import('../session.js').ViewProps} props */
-export function BreakSomething({ home }) {
-  const { sample, samples, error } = useSamples(home)
+export function BreakSomething({ overview: { sample, samples, error } }) {
   // With each sample, so that both show the same moment.
   const demo = useLoaded(signal => get('console/demo', { signal }), [sample?.at])
   /** @type {Demo | undefined} */
@@ -26,12 +25,13 @@ export function BreakSomething({ home }) {
   }
   const isRunning = state?.load.is_running === true
   const isCut = (state?.store.is_cut_until ?? null) !== null
+  if (sample === undefined) return html`<${Problem} error=${error} /><p class="quiet">Waiting for the first figures…</p>`
   return html`<p>Start the load, break something, and watch: what comes in is kept, what is stored stops and catches up, and no message is lost or doubled.</p>
     <${Problem} error=${demo.error ?? error} />
     <div class="cards">
       <section class="card">
         <h2>Load and faults</h2>
-        <div class="row">
+        <div class="actions">
           <${Action} kind="main" action=${act('load', isRunning ? 'The load stopped.' : 'The load started.', { is_running: !isRunning })}>
             ${isRunning ? 'Stop the load' : `Start a load of ${state?.load.devices ?? 100} devices`}
           <//>
@@ -41,10 +41,11 @@ export function BreakSomething({ home }) {
         </div>
         <p role="status">${happened}</p>
       </section>
-      ${sample && html`<${Dependencies} sample=${sample} />`}
+      <${Dependencies} sample=${sample} />
       <${Verify} />
     </div>
-    ${sample && html`<${Ledger} sample=${sample} /><${Rates} samples=${samples} />`}`
+    <${Ledger} sample=${sample} />
+    <${Rates} samples=${samples} />`
 }
 
 function Verify() {

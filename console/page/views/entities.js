@@ -1,4 +1,4 @@
-// Lists of things and of channels: search, pages, creating one or many, and connecting and deleting what is ticked.
+// Lists of things and of channels: search, pages, creating one or many, and connecting and deleting what is selected.
 
 import { html } from 'htm/preact'
 import { useRef, useState } from 'preact/hooks'
@@ -33,6 +33,11 @@ export function pairsOf(kind, entities, others) {
   return kind === 'things' ? { thing_ids: ids, channel_ids: otherIds } : { thing_ids: otherIds, channel_ids: ids }
 }
 
+const purpose = {
+  things: 'A thing is a device: it has a key of its own, and may publish to the channels that it is connected to. You have none yet.',
+  channels: 'A channel is what things publish to, and where their messages are read. You have none yet.',
+}
+
 /** @param {{ kind: Kind }} props */
 export function EntityList({ kind }) {
   const [ticked, setTicked] = useState(none)
@@ -48,28 +53,30 @@ export function EntityList({ kind }) {
   // Columns of spreadsheets, where another user's name must not be a formula.
   const cell = (/** @type {string} */ name) => name.replace(/\s/g, ' ').replace(/^[=+@-]/, "'$&")
   const text = [...ticked.values()].map(({ id, name, key = '' }) => [id, cell(name), key].join('\t')).join('\n')
-  return html`<div class="row">
-      <button type="button" class="main" onClick=${() => setDialog('create')}>Create ${kind}</button>
-      <button type="button" disabled=${isEmpty} onClick=${() => setDialog('connect')}>Connect the ticked to ${otherKind[kind]}</button>
-      <button type="button" class="danger" disabled=${isEmpty} onClick=${() => setDialog('delete')}>Delete the ticked</button>
-      <span class="quiet" role="status">${!isEmpty && `${counted(ticked.size, kind)} ticked`}</span>
-      ${!isEmpty && html`<${Copy} text=${text} label=${kind === 'things' ? 'Copy ids, names and keys' : 'Copy ids and names'} />`}
-    </div>
-    <${List} key=${turn} kind=${kind} query=${kind === 'things' ? { shared: true } : {}} ticked=${ticked} onTick=${setTicked} />
+  const create = html`<button type="button" class="main" onClick=${() => setDialog('create')}>Create ${kind}</button>`
+  const tools = isEmpty
+    ? create
+    : html`<span role="status"><strong>${counted(ticked.size, kind)} selected</strong></span>
+        <button type="button" onClick=${() => setDialog('connect')}>Connect to ${otherKind[kind]}</button>
+        <${Copy} text=${text} label=${kind === 'things' ? 'Copy ids, names and keys' : 'Copy ids and names'} />
+        <button type="button" class="danger" onClick=${() => setDialog('delete')}>Delete</button>
+        <button type="button" class="bare" onClick=${() => setTicked(none)}>Clear</button>`
+  const empty = html`<p>${purpose[kind]}</p>${create}`
+  return html`<${List} key=${turn} kind=${kind} query=${kind === 'things' ? { shared: true } : {}} ticked=${ticked} onTick=${setTicked} tools=${tools} empty=${empty} />
     ${dialog === 'create' && html`<${Create} kind=${kind} onClose=${close} onDone=${again} />`}
     ${dialog === 'connect' && html`<${Connect} kind=${kind} entities=${ticked} onClose=${close} onDone=${close} />`}
     ${dialog === 'delete' && html`<${Delete} kind=${kind} entities=${ticked} onClose=${close} onDone=${() => again(none)} />`}`
 }
 
 /**
- * A list in pages with a search by name, whose rows can be ticked, and lead to a view.
+ * A list in pages with a search by name, whose rows can be selected, and lead to a view.
  *
  * @param {{
- *   kind: Kind, path?: string, query?: Record<string, boolean>, hasSearch?: boolean, view?: string,
- *   ticked?: Entities, onTick?: (ticked: Entities) => void,
- * }} props
+ *   kind: Kind, path?: string, query?: Record<string, boolean>, hasSearch?: boolean, view?: string, ticked?: Entities, onTick?: (ticked: Entities) => void,
+ *   tools?: import('../elements.js').Children, empty?: import('../elements.js').Children, children?: import('../elements.js').Children,
+ * }} props `tools`: beside the search, which an empty list has not; `empty`: what the list is for; `children`: below it, once it is there
  */
-export function List({ kind, path = kind, query = {}, hasSearch = true, view = kind, ticked = none, onTick }) {
+export function List({ kind, path = kind, query = {}, hasSearch = true, view = kind, ticked = none, onTick, tools, empty, children }) {
   const [name, setName] = useState('')
   const [offset, setOffset] = useState(0)
   const { value, error } = useLoaded(
@@ -88,19 +95,27 @@ export function List({ kind, path = kind, query = {}, hasSearch = true, view = k
   const search = (/** @type {string} */ text) => (setName(text), setOffset(0))
   const turn = (/** @type {string} */ title, /** @type {number} */ to) =>
     html`<button type="button" disabled=${to < 0 || to >= value.total} onClick=${() => setOffset(to)}>${title}</button>`
-  return html`${hasSearch && html`<${Field} label="Search by name"><input type="search" value=${name} onInput=${onText(search)} /><//>`}
+  const isEmpty = name === '' && value?.total === 0
+  return html`${
+    hasSearch &&
+    !isEmpty &&
+    html`<div class="row spread end">
+      <${Field} label="Search by name"><input type="search" size="30" value=${name} onInput=${onText(search)} /><//>
+      <div class="actions">${tools}</div>
+    </div>`
+  }
     <${Problem} error=${error} />
     ${
       value &&
       html`<${Table}
         caption=${kind}
-        columns=${[html`<span class="row">${box('Tick this page', items)} Name</span>`, 'Id']}
-        empty=${name === '' ? `There are no ${kind} yet.` : `No name contains “${name}”.`}
+        columns=${[html`<span class="actions">${box('Select this page', items)} Name</span>`, 'Id']}
+        empty=${isEmpty ? (empty ?? `There are no ${kind} yet.`) : `No name contains “${name}”.`}
         rows=${items.map(entity => ({
           key: entity.id,
           cells: [
-            html`<span class="row">${box(`Tick ${titleOf(entity)}`, [entity])} <a href=${`#/${view}/${entity.id}`}>${titleOf(entity)}</a></span>`,
-            html`<code>${entity.id}</code>`,
+            html`<span class="actions">${box(`Select ${titleOf(entity)}`, [entity])} <a href=${`#/${view}/${entity.id}`}>${titleOf(entity)}</a></span>`,
+            html`<code class="quiet">${entity.id}</code>`,
           ],
         }))}
       />`
@@ -112,7 +127,8 @@ export function List({ kind, path = kind, query = {}, hasSearch = true, view = k
         <span role="status">${count(offset + 1)} to ${count(Math.min(offset + pageSize, value.total))} of ${count(value.total)}</span>
         ${turn('Next', offset + pageSize)}
       </nav>`
-    }`
+    }
+    ${(value || error) && children}`
 }
 
 /** @param {{ kind: Kind, onClose: () => void, onDone: (created: Entities) => void }} props */
@@ -134,7 +150,7 @@ function Create({ kind, onClose, onDone }) {
     <${Field} label="How many" hint="Of one name, with a number after each: pump-1, pump-2, …">
       <input type="number" min="1" max=${createdMax} value=${many} onInput=${onText(text => setMany(Number(text)))} />
     <//>
-    <${Action} kind="main" disabled=${names.length === 0 || problem !== undefined} action=${create}>Create ${counted(names.length, kind)}<//>
+    <${Action} kind="main" disabled=${names.length === 0 || problem !== undefined} action=${create}>Create ${names.length === 0 ? kind : counted(names.length, kind)}<//>
   <//>`
 }
 

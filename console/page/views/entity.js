@@ -21,34 +21,40 @@ export function Entities({ path, route: [id], home }) {
 function One({ kind, id, home }) {
   const { value: entity, error, reload } = useLoaded(signal => get(`${kind}/${encodeURIComponent(id)}`, { signal }), [])
   const [isDeleting, setDeleting] = useState(false)
-  const list = html`<p><a href=${`#/${kind}`}>All ${kind}</a></p>`
-  if (entity === undefined) return html`${list}<${Problem} error=${error} />`
+  const trail = html`<p class="trail"><a href=${`#/${kind}`}>All ${kind}</a></p>`
+  if (entity === undefined) return html`${trail}<${Problem} error=${error} />`
   const leave = () => {
     location.hash = `#/${kind}`
   }
-  return html`${list}
+  return html`${trail}
     <section class="card">
-      <h2>${titleOf(entity)}</h2>
-      <p class="row"><code>${entity.id}</code> <${Copy} text=${entity.id} label="Copy the id" /></p>
-      ${entity.metadata && html`<pre aria-label="Metadata" tabindex="0">${JSON.stringify(entity.metadata, null, 2)}</pre>`}
-      ${entity.key !== undefined && html`<${Key} entityKey=${entity.key} />`}
-      <button type="button" class="danger" onClick=${() => setDeleting(true)}>Delete</button>
+      <div class="row spread">
+        <h2>${titleOf(entity)}</h2>
+        <button type="button" class="danger" onClick=${() => setDeleting(true)}>Delete</button>
+      </div>
+      <dl class="facts">
+        <dt>Id</dt><dd class="actions"><code>${entity.id}</code> <${Copy} text=${entity.id} label="Copy the id" /></dd>
+        ${entity.key !== undefined && html`<${Key} entityKey=${entity.key} />`}
+        ${entity.metadata && html`<dt>Metadata</dt><dd><pre aria-label="Metadata" tabindex="0">${JSON.stringify(entity.metadata, null, 2)}</pre></dd>`}
+      </dl>
+      ${kind === 'channels' && html`<p class="actions"><a class="button" href=${`#/live/${entity.id}`}>Live</a> <a class="button" href=${`#/explorer/${entity.id}`}>Explorer</a></p>`}
     </section>
+    ${kind === 'things' && html`<${Connectivity} thing=${entity} home=${home} />`}
     <div class="cards">
       <${Connections} kind=${kind} entity=${entity} />
       ${kind === 'things' && html`<${Sharing} path=${`things/${entity.id}/share`} onKeyReplaced=${reload} />`}
     </div>
-    ${kind === 'things' && html`<${Connectivity} thing=${entity} home=${home} />`}
     ${isDeleting && html`<${Delete} kind=${kind} entities=${new Map([[id, entity]])} onClose=${() => setDeleting(false)} onDone=${leave} />`}`
 }
 
 /** @param {{ entityKey: string }} props */
 function Key({ entityKey }) {
   const [isShown, setShown] = useState(false)
-  return html`<p class="row">
-    <button type="button" aria-expanded=${isShown} onClick=${() => setShown(!isShown)}>${isShown ? 'Hide the key' : 'Show the key'}</button>
-    ${isShown && html`<code>${entityKey}</code> <${Copy} text=${entityKey} label="Copy the key" />`}
-  </p>`
+  return html`<dt>Key</dt>
+    <dd class="actions">
+      ${isShown && html`<code>${entityKey}</code> <${Copy} text=${entityKey} label="Copy the key" />`}
+      <button type="button" aria-expanded=${isShown} onClick=${() => setShown(!isShown)}>${isShown ? 'Hide the key' : 'Show the key'}</button>
+    </dd>`
 }
 
 /** @param {{ kind: Kind, entity: Entity }} props */
@@ -69,10 +75,11 @@ function Connections({ kind, entity }) {
   }
   return html`<section class="card">
     <h2>Connected ${other}</h2>
-    <${List} key=${turn} kind=${other} path=${`${kind}/${entity.id}/${other}`} hasSearch=${false} ticked=${ticked} onTick=${setTicked} />
-    <p class="row">
+    <${List} key=${turn} kind=${other} path=${`${kind}/${entity.id}/${other}`} hasSearch=${false} ticked=${ticked} onTick=${setTicked}
+      empty=${kind === 'things' ? 'It may publish nowhere yet: connect it to a channel.' : 'No thing may publish here yet: connect one.'} />
+    <p class="actions">
       <button type="button" onClick=${() => setConnecting(true)}>Connect ${other}</button>
-      <${Action} disabled=${ticked.size === 0} action=${disconnect}>Disconnect ${ticked.size > 0 ? counted(ticked.size, other) : 'the ticked'}<//>
+      ${ticked.size > 0 && html`<${Action} action=${disconnect}>Disconnect ${counted(ticked.size, other)}<//>`}
     </p>
     ${isConnecting && html`<${Connect} kind=${kind} entities=${own} onClose=${() => setConnecting(false)} onDone=${again} />`}
   </section>`
@@ -109,7 +116,7 @@ function Sharing({ path, onKeyReplaced }) {
         <input type="checkbox" checked=${replacesKey} onChange=${() => setReplacesKey(!replacesKey)} /> Also replace the key when I stop sharing
       </label>
     </p>
-    <p class="row">
+    <p class="actions">
       <${Action} disabled=${isDisabled} action=${share}>Share<//>
       <${Action} disabled=${isDisabled} action=${stop}>Stop sharing<//>
       <span role="status">${outcome}</span>

@@ -11,6 +11,8 @@ import { enteredIn, useAction, useLoaded } from '../hooks.js'
 /** Of OpenAPI. @typedef {{ name: string, in: string, description: string, schema: { enum?: string[], examples?: unknown[] } }} Parameter */
 
 const payloadPrefix = 'payload.'
+/** Parameters that most requests need: the others are folded. */
+const usual = ['format', 'subtopic', 'publisher', 'name', 'from', 'to', 'limit']
 const textMax = 500
 
 /** @param {import('../session.js').ViewProps} props */
@@ -41,6 +43,8 @@ function Form({ path, parameters, formats }) {
   const [query, setQuery] = useState(/** @type {Query} */ ({}))
   const [page, setPage] = useState(/** @type {import('../api.js').Page | undefined} */ (undefined))
   const form = useRef(/** @type {HTMLFormElement | null} */ (null))
+  /** Since an error is at a field of them. */
+  const isUnfolded = useRef(false)
   const { run, isBusy, error } = useAction(async (/** @type {() => Promise<void>} */ work) => work())
   const faults = faultsOf(error)
   useLayoutEffect(() => /** @type {any} */ (form.current)?.querySelector('[aria-invalid=true]')?.focus(), [error])
@@ -70,29 +74,41 @@ function Form({ path, parameters, formats }) {
   const records = useMemo(() => page && html`<${Records} page=${page} />`, [page])
   const problemOf = (/** @type {string} */ start) => [...faults].find(([name]) => name.startsWith(start))?.[1]
   const change = (/** @type {any} */ event) => setQuery(queryIn(event.currentTarget))
-  return html`<form ref=${form} onInput=${change} onReset=${() => setQuery({})} onSubmit=${submit}>
-      <p class="quiet">An empty field does not filter. For the empty text, such as no subtopic, enter "".</p>
-      <div class="cards">
-        ${parameters.map(one => html`<${Value} parameter=${one} problem=${faults.get(one.name)} found=${found[one.name]} />`)}
-        <${Field} label="payload" hint=${String.raw`JSON: only documents whose field at a dotted path has this text. One a line. Within a key, a dot is \. and a backslash \\.`} problem=${problemOf(payloadPrefix)}>
-          <textarea name="payload" placeholder="engine.speed=1200" aria-invalid=${problemOf(payloadPrefix) !== undefined}></textarea>
-        <//>
-      </div>
-      <p class="row">
+  const others = parameters.map(({ name }) => name).filter(name => !usual.includes(name))
+  isUnfolded.current ||= problemOf(payloadPrefix) !== undefined || others.some(name => faults.has(name))
+  const fields = (/** @type {readonly string[]} */ names) =>
+    names.map(name =>
+      parameters
+        .filter(one => one.name === name)
+        .map(one => html`<${Value} parameter=${one} problem=${faults.get(name)} found=${found[name]} />`),
+    )
+  return html`<form ref=${form} class="stack" onInput=${change} onReset=${() => setQuery({})} onSubmit=${submit}>
+      <p class="quiet small">An empty field does not filter. For the empty text, such as no subtopic, enter "".</p>
+      <div class="fields">${fields(usual)}</div>
+      <details open=${isUnfolded.current}>
+        <summary>Values, fields of documents, aggregation and order</summary>
+        <div class="fields">
+          ${fields(others)}
+          <${Field} label="payload" hint=${String.raw`JSON: only documents whose field at a dotted path has this text. One a line. Within a key, a dot is \. and a backslash \\.`} problem=${problemOf(payloadPrefix)}>
+            <textarea name="payload" placeholder="engine.speed=1200" aria-invalid=${problemOf(payloadPrefix) !== undefined}></textarea>
+          <//>
+        </div>
+      </details>
+      <p class="actions">
         <button class="main" disabled=${isBusy || query['limit'] === 'all'} aria-busy=${isBusy}>Read</button>
         <button type="button" disabled=${isBusy} aria-busy=${isBusy} onClick=${() => run(() => saveCsv(`${path}?${new URLSearchParams({ csv_safe: 'true', ...query })}`))}>Save as CSV</button>
         <button type="reset">Clear</button>
       </p>
     </form>
+    <${Problem} error=${error} />
+    ${records}
+    ${page?.next && html`<button type="button" disabled=${isBusy} onClick=${() => run(() => read(page.next ?? {}))}>Next page</button>`}
     <section class="card">
       <h2>The same request</h2>
       <pre class="url" tabindex="0" aria-label="Address">${url}</pre>
       <pre class="curl" tabindex="0" aria-label="Command">${curl}</pre>
       <p class="row"><${Copy} text=${url} label="Copy the address" /> <${Copy} text=${curl} label="Copy the command" /></p>
-    </section>
-    <${Problem} error=${error} />
-    ${records}
-    ${page?.next && html`<button type="button" disabled=${isBusy} onClick=${() => run(() => read(page.next ?? {}))}>Next page</button>`}`
+    </section>`
 }
 
 /** @param {{ parameter: Parameter, problem: string | undefined, found?: readonly string[] }} props `found`: values that the channel has */
@@ -100,7 +116,7 @@ function Value({ parameter: { name, description, schema }, problem, found = [] }
   const offer = (/** @type {string} */ text) => html`<option value=${text}>${text}</option>`
   const isInvalid = problem !== undefined
   const [example] = schema.examples ?? []
-  return html`<${Field} label=${name} hint=${description} problem=${problem}>
+  return html`<${Field} label=${name} hint=${description.replaceAll('`', '')} problem=${problem}>
     ${
       schema.enum
         ? html`<select name=${name} aria-invalid=${isInvalid}>${['', ...schema.enum].map(offer)}</select>`

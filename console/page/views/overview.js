@@ -6,50 +6,46 @@ import { Chart } from '../chart.js'
 import { count, Named, Problem, rough, State, Table, timeOf } from '../elements.js'
 import { useFollowed } from '../hooks.js'
 
-/**
- * @typedef {{
- *   at: number, ledger: Record<'received' | 'stored' | 'dead_lettered' | 'filtered' | 'empty' | 'lost' | 'waiting', number>,
- *   dead_letters: Record<string, number>, lag: { messages: number, seconds: number }, dependencies: { name: string, is_away: boolean }[], writer: string,
- *   mqtt_connections?: number,
- *   newest: { id: string, time: number, channel: string, publisher: string, subtopic: string, payload: string }[],
- * }} Sample
- */
+/** @typedef {import('../session.js').Sample} Sample */
 
 const samplesMax = 300
+/** The first seconds would otherwise be as wide as the chart. */
+const spanMin = 15
 
-/** What the platform reports each second, oldest first. @param {import('../session.js').Home} home @param {boolean} [isPaused] */
-export function useSamples(home, isPaused = false) {
+/** What the platform reports each second, oldest first. @param {import('../session.js').Home | undefined} home undefined for those who may not see it @returns {import('../session.js').Samples} */
+export function useSamples(home) {
   const [samples, setSamples] = useState(/** @type {readonly Sample[]} */ ([]))
-  const path = isPaused ? undefined : home.links['overview']?.replace(/^\//, '')
-  const state = useFollowed(path, ({ event, data }) => {
+  const state = useFollowed(home?.links['overview']?.replace(/^\//, ''), ({ event, data }) => {
     if (event === 'overview') setSamples(samples => [...samples, JSON.parse(data)].slice(-samplesMax))
   })
   return { ...state, samples, sample: samples.at(-1) }
 }
 
 /** @param {import('../session.js').ViewProps} props */
-export function Overview({ home }) {
-  const [isPaused, setPaused] = useState(false)
-  const { sample, samples, isOpen, error } = useSamples(home, isPaused)
+export function Overview({ overview }) {
+  const { isOpen, error } = overview
+  const [paused, setPaused] = useState(/** @type {readonly Sample[] | undefined} */ (undefined))
+  const samples = paused ?? overview.samples
+  const sample = samples.at(-1)
   if (sample === undefined) return html`<${Problem} error=${error} /><p class="quiet">Waiting for the first figures…</p>`
   const letters = Object.entries(sample.dead_letters).sort(([, one], [, other]) => other - one)
-  const state = isPaused ? 'paused' : isOpen ? 'up to date' : 'connecting…'
+  const state = paused ? 'paused' : isOpen ? 'up to date' : 'connecting…'
   return html`<${Problem} error=${error} />
     <p class="row">
-      <button type="button" onClick=${() => setPaused(!isPaused)}>${isPaused ? 'Continue' : 'Pause'}</button>
-      <${State} state=${isOpen && !isPaused ? 'good' : 'waiting'}>${state}<//> ${timeOf(sample.at)}
+      <${State} state=${isOpen && !paused ? 'good' : 'waiting'}>${state}<//> <span class="quiet">${timeOf(sample.at)}</span>
+      <button type="button" onClick=${() => setPaused(paused ? undefined : overview.samples)}>${paused ? 'Continue' : 'Pause'}</button>
     </p>
     <${Ledger} sample=${sample} />
     <${Rates} samples=${samples} />
     <div class="cards">
       <${Dependencies} sample=${sample} />
-      <section class="card">
+      <section class="card flush">
         <h2>Dead letters by rule</h2>
-        <${Table} caption="Dead letters by rule" columns=${['Rule', 'Open']} empty="None is open."
+        <${Table} caption="Dead letters by rule" columns=${['Rule', 'Open']} empty="None is open: every message was stored."
           rows=${letters.map(([rule, open]) => ({ key: rule, cells: [html`<a href=${`#/dead-letters/rule/${rule}`}>${rule}</a>`, count(open)] }))} />
       </section>
     </div>
-    <section class="card">
+    <section class="card flush">
       <h2>Newest messages</h2>
       <${Table} caption="Newest messages" columns=${['Received', 'Channel', 'Thing', 'Subtopic', 'Payload']} empty="None is in the log."
         rows=${sample.newest.map(({ id, time, channel, publisher, subtopic, payload }) => ({
@@ -72,17 +68,19 @@ export function Ledger({ sample: { ledger } }) {
   const part = (/** @type {string} */ name, /** @type {string} */ sign, /** @type {number} */ value) =>
     html`<div><dt>${name.replace('_lettered', ' letters')}</dt><dd class="figure"><small>${sign}</small> ${count(value)}</dd></div>`
   return html`<section class="card">
-    <h2>Every message</h2>
-    <dl class="row">
+    <div class="row spread">
+      <h2>Every message</h2>
+      <${State} state=${sum === received ? 'good' : 'bad'}>${sum === received ? 'adds up' : 'does not add up'}<//>
+    </div>
+    <dl class="ledger">
       ${part('received', '', received)} ${Object.entries(parts).map(([name, value], at) => part(name, at === 0 ? '=' : '+', value))}
     </dl>
-    <${State} state=${sum === received ? 'good' : 'bad'}>${sum === received ? 'adds up' : 'does not add up'}<//>
   </section>`
 }
 
 /** @param {{ samples: readonly Sample[] }} props */
 export function Rates({ samples }) {
-  const last = /** @type {Sample} */ (samples.at(-1))
+  const [first, last] = /** @type {[Sample, Sample]} */ ([samples[0], samples.at(-1)])
   const [times, lags] = [samples.map(({ at }) => at), samples.map(({ lag }) => lag.messages)]
   const ratesOf = (/** @type {'received' | 'stored'} */ of) =>
     samples.map(({ at, ledger }, nth) => {
@@ -92,14 +90,17 @@ export function Rates({ samples }) {
     })
   const [received, stored] = [ratesOf('received'), ratesOf('stored')]
   const now = { in: rough(received.at(-1) ?? 0), stored: rough(stored.at(-1) ?? 0) }
-  const range = { from: last.at - samplesMax, to: last.at }
+  // From the first sample on: a chart whose left is empty looks as if nothing had happened there.
+  const range = { from: Math.max(last.at - samplesMax, Math.min(first.at, last.at - spanMin)), to: last.at }
+  const since = samples.length < samplesMax ? html`since ${timeOf(first.at)}, when this page began to look` : 'in the last five minutes'
   const [accent, waiting] = ['var(--accent)', 'var(--waiting)']
   return html`<div class="cards">
     <section class="card">
       <h2>Messages a second</h2>
       <p class="row">${Object.entries(now).map(([name, rate]) => html`<span class="figure">${rate} <small>${name}</small></span>`)}</p>
-      <${Chart} label=${`Messages a second in five minutes, now ${now.in} in and ${now.stored} stored`} isCount range=${range}
+      <${Chart} label=${`Messages a second, now ${now.in} in and ${now.stored} stored`} isCount range=${range}
         data=${[times, received, stored]} series=${[{ label: 'in', color: waiting, isDashed: true }, { label: 'stored', color: accent }]} />
+      <p class="quiet small">${since}</p>
     </section>
     <section class="card">
       <h2>Lag</h2>
@@ -107,8 +108,9 @@ export function Rates({ samples }) {
         <span class="figure">${count(last.lag.messages)} <small>messages</small></span>
         <span class="figure">${rough(last.lag.seconds)} <small>seconds</small></span>
       </p>
-      <${Chart} label=${`Messages that wait, in five minutes, now ${count(last.lag.messages)}`} isCount range=${range}
-        data=${[times, lags]} series=${[{ label: 'messages that wait', color: accent }]} />
+      <${Chart} label=${`Messages that wait, now ${count(last.lag.messages)}`} isCount range=${range}
+        data=${[times, lags]} series=${[{ color: accent }]} />
+      <p class="quiet small">${since}</p>
     </section>
   </div>`
 }

@@ -22,7 +22,7 @@ export function ChangePassword({ onClose }) {
 
   return html`<${Dialog} title="Change password" onClose=${onClose}>
     <p>Every session of yours ends, in all browsers and programs. API keys stay valid, and so do the keys and certificates of your things.</p>
-    <form onSubmit=${submit}>
+    <form class="stack" onSubmit=${submit}>
       <${Field} label="Old password"><input name="old" type="password" autocomplete="current-password" required autofocus /><//>
       <${Field} label="New password"><input name="password" type="password" autocomplete="new-password" required /><//>
       <p><label><input name="keys" type="checkbox" /> Also delete all my API keys</label></p>

@@ -28,7 +28,7 @@ export function SignIn({ home, code }) {
   }
 
   return html`<main class="narrow">
-    <h1><img src="console/icon.svg" alt="" width="32" height="32" /> Sluice</h1>
+    <h1 class="actions"><img src="console/icon.svg" alt="" width="32" height="32" /> Sluice</h1>
     ${session.value.notice && html`<p class="notice" role="status">${session.value.notice}</p>`}
     <form class="card" onSubmit=${submit}>
       <h2>Sign in</h2>
@@ -40,11 +40,11 @@ export function SignIn({ home, code }) {
               <input name="token" type="password" autocomplete="off" required autofocus />
             <//>`
       }
-      <p><label><input name="keep" type="checkbox" /> Stay signed in while this tab is open, also after a reload</label></p>
+      <p><label class="small"><input name="keep" type="checkbox" /> Stay signed in while this tab is open, also after a reload</label></p>
       <${Problem} error=${error} />
       <button class="main" disabled=${isBusy} aria-busy=${isBusy}>Sign in</button>
     </form>
     ${session.value.token !== undefined && html`<p><a href="#/">Stay signed in as you are</a></p>`}
-    <p><a href="docs">API</a> · <a href="health">health</a> · Sluice ${home.version}</p>
+    <p class="quiet small">Sluice ${home.version} · <a href="docs">API</a> · <a href="health">health</a></p>
   </main>`
 }
