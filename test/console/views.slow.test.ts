@@ -221,7 +221,10 @@ describeUnlessMissing('the console', missingChromium(), () => {
     await page.getByLabel('Search by name').fill('site')
     await page.locator(`a[href="#/live/${site.channel}"]`).click()
     await page.getByText('following').waitFor()
-    await page.getByText('No series yet.').waitFor()
+    await page.getByText('No record is in this range: the newest one is of').waitFor()
+    await press('Show it')
+    await page.getByRole('img', { name: 'Chart of level.' }).waitFor()
+    await press('Continue')
     await expectStatus(
       publish(platform.url, site, [
         { n: 'speed', u: 'm/s', v: 7.25 },

@@ -2,8 +2,9 @@
 
 import { html } from 'htm/preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
+import { get, getPage } from '../api.js'
 import { ChannelChoice, ChannelLine, messagesOf, saveCsv } from '../channel-choice.js'
-import { Chart } from '../chart.js'
+import { Chart, Swatch } from '../chart.js'
 import { Action, Choice, count, Field, Named, Problem, rough, State, Table, timeOf } from '../elements.js'
 import { loadHistory } from '../history.js'
 import { enteredIn, useFollowed, useLoaded } from '../hooks.js'
@@ -25,23 +26,29 @@ const filters = { publisher: 'Thing id', subtopic: 'Subtopic', name: 'Name', uni
 /** @param {import('../session.js').ViewProps} props */
 export function Live(props) {
   const [id] = props.route
-  return id === undefined ? html`<${ChannelChoice} ...${props} />` : html`<${Channel} key=${id} id=${id} />`
+  return id === undefined ? html`<${ChannelChoice} ...${props} />` : html`<${Channel} key=${id} id=${id} query=${props.query} />`
 }
 
-/** @param {{ id: string }} props */
-function Channel({ id }) {
-  const [filter, setFilter] = useState(/** @type {Record<string, string>} */ ({}))
+/** @param {{ id: string, query: Record<string, string> }} props `query`: a filter of the address */
+function Channel({ id, query }) {
+  const [filter, setFilter] = useState(Object.fromEntries(Object.entries(query).filter(([name]) => name in filters)))
+  const change = (/** @type {any} */ event) => {
+    const entered = enteredIn(event.currentTarget)
+    setFilter(entered)
+    history.replaceState(null, '', `#/live/${id}?${new URLSearchParams(entered)}`)
+  }
   return html`<${ChannelLine} path="live" id=${id} />
-    <details><summary>Only some series</summary>
-      <form class="cards" onChange=${(/** @type {any} */ event) => setFilter(enteredIn(event.currentTarget))}>
-        ${Object.entries(filters).map(([name, label]) => html`<${Field} label=${label}><input name=${name} /><//>`)}
+    <details open=${Object.keys(query).length > 0}><summary>Only some series</summary>
+      <form class="fields" onChange=${change}>
+        ${Object.entries(filters).map(([name, label]) => html`<${Field} label=${label}><input name=${name} value=${query[name]} /><//>`)}
       </form>
     </details>
-    <${Charts} key=${JSON.stringify(filter)} messages=${messagesOf(id)} filter=${filter} />`
+    <${Charts} key=${JSON.stringify(filter)} id=${id} filter=${filter} />`
 }
 
-/** @param {{ messages: string, filter: Record<string, string> }} props */
-function Charts({ messages, filter }) {
+/** @param {{ id: string, filter: Record<string, string> }} props */
+function Charts({ id, filter }) {
+  const messages = messagesOf(id)
   const store = useMemo(openStore, [])
   const [window, setWindow] = useState(/** @type {Window} */ ({ span: 60, to: undefined }))
   const [frames, draw] = useState(0)
@@ -74,17 +81,19 @@ function Charts({ messages, filter }) {
   const move = (/** @type {number} */ by) => setWindow({ span, to: Math.min(edge, to + by * span) })
   const zoom = (/** @type {import('../chart.js').Range} */ { from, to }) => setWindow({ span: Math.max(spanMin, to - from), to })
   const csv = new URLSearchParams({ ...query, limit: 'all', dir: 'asc', csv_safe: 'true' })
-  return html`<div class="row">
-      <button type="button" class="main" onClick=${() => setWindow({ span, to: window.to === undefined ? edge : undefined })}>
-        ${window.to === undefined ? 'Pause' : 'Continue'}
-      </button>
-      <button type="button" onClick=${() => move(-0.5)}>Earlier</button>
-      <button type="button" disabled=${window.to === undefined} onClick=${() => move(0.5)}>Later</button>
+  return html`<div class="row end">
+      <div class="actions">
+        <button type="button" class="main" onClick=${() => setWindow({ span, to: window.to === undefined ? edge : undefined })}>
+          ${window.to === undefined ? 'Pause' : 'Continue'}
+        </button>
+        <button type="button" onClick=${() => move(-0.5)}>Earlier</button>
+        <button type="button" disabled=${window.to === undefined} onClick=${() => move(0.5)}>Later</button>
+        <${Action} action=${() => saveCsv(`${messages}?${csv}`)}>Save as CSV<//>
+      </div>
       <${Choice} label="Length of the range" value=${span} options=${[...new Set([...spans, span])]} titles=${[...spanNames, `${rough(span)} s`]}
         onChange=${(/** @type {string} */ text) => setWindow({ ...window, span: Number(text) })} />
-      <${Action} action=${() => saveCsv(`${messages}?${csv}`)}>Save as CSV<//>
     </div>
-    <p class="row">
+    <p class="row small">
       <${State} state=${isOpen ? 'good' : 'waiting'}>${!isOpen ? 'connecting…' : window.to === undefined ? 'following' : 'paused: new points wait'}<//>
       <span class="quiet">${timeOf(range.from)} to ${timeOf(to)}</span>
       <span class="quiet">${count(store.points)} points since it was opened</span>
@@ -92,7 +101,7 @@ function Charts({ messages, filter }) {
     </p>
     <${Problem} error=${error ?? history.error} />
     ${store.leftOut > 0 && html`<p class="notice">More than ${seriesMax} series: ${count(store.leftOut)} records of others are left out. Choose some above.</p>`}
-    <section class="charts" aria-label="Charts" data-points=${store.points} data-frames=${frames}>
+    <section class="charts stack" aria-label="Charts" data-points=${store.points} data-frames=${frames}>
       ${[...Map.groupBy(drawn, ({ unit }) => unit)].map(
         ([unit, series]) => html`<section class="card" key=${JSON.stringify([unit, series.map(({ key }) => key)])}>
           <h2>${unit || 'Without a unit'}</h2>
@@ -101,22 +110,43 @@ function Charts({ messages, filter }) {
         </section>`,
       )}
     </section>
-    <${Table}
-      caption="Series and their newest values"
-      columns=${['Thing', 'Subtopic', 'Name', 'Unit', 'Newest value', 'Time']}
-      empty="No series yet. SenML records appear here as soon as they come; JSON documents are in the explorer."
-      rows=${all.map(({ key, publisher, subtopic, name, unit, newest }) => ({
-        key,
-        cells: [
-          html`<${Named} kind="things" id=${publisher} />`,
-          subtopic,
-          name,
-          unit,
-          html`<code>${newest.text}</code>`,
-          timeOf(newest.time),
-        ],
-      }))}
-    />`
+    ${all.length === 0 && past && html`<${Nothing} id=${id} filter=${filter} onShow=${(/** @type {number} */ at) => setWindow({ span, to: at + span / 10 })} />`}
+    ${
+      all.length > 0 &&
+      html`<${Table}
+        caption="Series and their newest values"
+        columns=${['Name', 'Newest value', 'Unit', 'Subtopic', 'Thing', 'Time']}
+        empty=""
+        rows=${all.map(series => ({
+          key: series.key,
+          cells: [
+            html`<${Swatch} ...${lineOf(series)} /> ${series.name}`,
+            html`<code>${series.newest.text}</code>`,
+            series.unit,
+            series.subtopic,
+            html`<${Named} kind="things" id=${series.publisher} />`,
+            timeOf(series.newest.time),
+          ],
+        }))}
+      />`
+    }`
+}
+
+/** What to say where no series is in the range: what the channel has before it. @param {{ id: string, filter: Record<string, string>, onShow: (at: number) => void }} props */
+function Nothing({ id, filter, onShow }) {
+  const newest = useLoaded(async signal => (await getPage(messagesOf(id), { ...filter, limit: '1' }, signal)).messages[0], [])
+  const formats = useLoaded(signal => get(messagesOf(id).replace(/messages$/, 'formats'), { signal }), [])
+  const time = newest.value?.Time
+  const others = (formats.value?.formats ?? []).filter((/** @type {{ format: string }} */ { format }) => format !== 'messages')
+  return html`<div class="table"><div class="empty">
+    ${
+      time === undefined
+        ? html`<p>No series yet. SenML records appear here as soon as they come.</p>`
+        : html`<p>No record is in this range: the newest one is of ${timeOf(time)}.</p>
+            <button type="button" class="main" onClick=${() => onShow(time)}>Show it</button>`
+    }
+    ${others.length > 0 && html`<p class="quiet">JSON documents are no series: they are in the <a href=${`#/explorer/${id}`}>explorer</a>.</p>`}
+  </div></div>`
 }
 
 /** @param {import('../points.js').Series} series */
