@@ -339,12 +339,21 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   const administrator = await makeFirstAdministrator(controlPlane, options.admin, join(folder.path, 'admin-password'))
   ready = true
   logger.info({ url, data: folder.path, memory_bytes_max: memoryBytesMax(options), version }, 'ready')
-  if (administrator !== undefined) printFirstSteps(url, administrator, inConsole.offer)
+  // The first line for people, and of a first start on a terminal a link that signs in. What follows # is sent to no server.
+  const view = options.demo ? '#/break' : ''
+  const mayOffer = process.stdout.isTTY && isLoopback(new URL(url).hostname.replace(/[[\]]/g, ''))
+  console.log(
+    administrator !== undefined && mayOffer
+      ? `console: ${url}/#/sign-in/${inConsole.offer(administrator.email)}${view.slice(1)} (signs you in once, within five minutes)`
+      : `console: ${url}/${view}`,
+  )
+  if (administrator !== undefined) printFirstSteps(url, administrator)
   if (strangersReach()) {
     const whoReaches = isBoundToLoopback(app.server) ? 'a proxy (http.trusted_proxies) may forward others to' : 'other machines reach'
     console.log(openSentence(whoReaches, options.users.allowSelfRegister))
   }
-  console.log(`console: ${url}/\nevery endpoint, to read and to try: ${url}/docs\nready on ${url}`)
+  if (mqttUrl !== undefined) console.log(`mqtt on ${mqttUrl}`)
+  console.log(`every endpoint, to read and to try: ${url}/docs\nready on ${url}`)
   await Promise.race([aborted(signal), writer.done])
 }
 
@@ -365,13 +374,10 @@ function openSentence(whoReaches: string, mayRegister: boolean): string {
 }
 
 /** Prints the administrator and the next command to paste. A password is shown on a terminal only. */
-function printFirstSteps(url: string, { email, generated }: FirstAdministrator, offerCode: (email: string) => string): void {
+function printFirstSteps(url: string, { email, generated }: FirstAdministrator): void {
   if (generated === undefined) console.log(`administrator ${email}, with the given password`)
   else if (process.stdout.isTTY) console.log(`administrator ${email}, password ${generated.password} (also in ${generated.path})`)
   else console.log(`administrator ${email}, password in ${generated.path}`)
-  // In the fragment, which browsers send to no server.
-  if (process.stdout.isTTY && isLoopback(new URL(url).hostname.replace(/[[\]]/g, '')))
-    console.log(`console, signed in if you open it within five minutes: ${url}/#/sign-in/${offerCode(email)}`)
   console.log(`
 next, in another terminal: simulated devices that publish, and a reader that follows them
   npm run demo -- --url ${url}

@@ -57,6 +57,5 @@ export async function openMqtt(parts: MqttParts): Promise<string | undefined> {
   closeLater(() => listener.close(drainMsMax))
   takeWebSockets(http, webSocketPath, request => listener.takeWebSocket(request))
   logger.info({ url: listener.url }, 'listening for MQTT')
-  console.log(`mqtt on ${listener.url}`)
   return listener.url
 }

@@ -74,7 +74,8 @@ async function open(options: IngestRoleOptions, openLog: OpenIngestLog, role: Ro
     isServing: () => control.isAccepted(),
   })
   const subscribing = await openSubscribing(options, role)
-  await openMqtt({ ...parts, ...subscribing, publisher, mqtt: options.mqtt, http: listeners.app, registry, closeLater })
+  const mqttUrl = await openMqtt({ ...parts, ...subscribing, publisher, mqtt: options.mqtt, http: listeners.app, registry, closeLater })
+  if (mqttUrl !== undefined) console.log(`mqtt on ${mqttUrl}`)
   const openingLog = openWhenThere({
     open: () => openLog(options.log, logger),
     closeLate: late => late.close(),

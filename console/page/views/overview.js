@@ -1,10 +1,11 @@
-// The overview for administrators: what comes in and is stored, as it happens.
+// The overview for administrators: what comes in and is stored, as it happens; on an empty platform the first steps.
 
 import { html } from 'htm/preact'
 import { useState } from 'preact/hooks'
 import { Chart } from '../chart.js'
 import { count, Named, Problem, rough, State, Table, timeOf } from '../elements.js'
 import { useFollowed } from '../hooks.js'
+import { FirstSteps } from './first-steps.js'
 
 /** @typedef {import('../session.js').Sample} Sample */
 
@@ -22,12 +23,15 @@ export function useSamples(home) {
 }
 
 /** @param {import('../session.js').ViewProps} props */
-export function Overview({ overview }) {
+export function Overview({ home, overview }) {
   const { isOpen, error } = overview
   const [paused, setPaused] = useState(/** @type {readonly Sample[] | undefined} */ (undefined))
+  const [isFirst, setFirst] = useState(/** @type {boolean | undefined} */ (undefined))
   const samples = paused ?? overview.samples
   const sample = samples.at(-1)
   if (sample === undefined) return html`<${Problem} error=${error} /><p class="quiet">Waiting for the first figures…</p>`
+  if (isFirst === undefined) setFirst(sample.ledger.received === 0)
+  if (isFirst) return html`<${FirstSteps} home=${home} sample=${sample} onDone=${() => setFirst(false)} />`
   const letters = Object.entries(sample.dead_letters).sort(([, one], [, other]) => other - one)
   const state = paused ? 'paused' : isOpen ? 'up to date' : 'connecting…'
   return html`<${Problem} error=${error} />

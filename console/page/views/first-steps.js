@@ -1,0 +1,121 @@
+// The first minute of an empty platform: a device, its first message, and where to see it. Each step marks itself when it has happened.
+
+import { html } from 'htm/preact'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { get, send } from '../api.js'
+import { Action, Copy, Field, Icon, Problem } from '../elements.js'
+import { onText, useLoaded } from '../hooks.js'
+import { Check } from './connectivity.js'
+import { titleOf } from './entities.js'
+
+/** @typedef {import('./entities.js').Entity} Entity */
+
+const demoCommand = './sluice up --demo'
+
+/** @param {{ home: import('../session.js').Home, sample: import('../session.js').Sample, onDone: () => void }} props */
+export function FirstSteps({ home, sample, onDone }) {
+  const device = useLoaded(findDevice, [])
+  const [thing, channel] = device.value ?? []
+  const isStored = sample.ledger.stored > 0
+  // It may be created elsewhere.
+  useEffect(() => {
+    if (device.value?.length === 0) device.reload()
+  }, [sample.at])
+  if (!device.value && device.isLoading) return null
+  return html`<div class="guide">
+    <section class="card">
+      <h2>Three steps to your first message</h2>
+      <${Problem} error=${device.error} />
+      ${
+        device.value &&
+        html`<ol class="plain steps">
+          <${Step} number="1" title="Create a device" isDone=${thing !== undefined}>
+            ${
+              thing && channel
+                ? html`<p><a href=${`#/things/${thing.id}`}>${titleOf(thing)}</a> may publish to <a href=${`#/channels/${channel.id}`}>${titleOf(channel)}</a>.</p>`
+                : html`<${CreateDevice} onDone=${device.reload} />`
+            }
+          <//>
+          <${Step} number="2" title="Send a message" isDone=${isStored}>
+            ${thing ? html`<${Check} thing=${thing} home=${home} />` : html`<p class="quiet">As this device, from a terminal: in curl, Python, Node, Arduino or over MQTT.</p>`}
+          <//>
+          <${Step} number="3" title="See it" isDone=${false}>
+            ${
+              thing && channel && isStored
+                ? html`<p class="actions">
+                    <a class="button main" href=${`#/live/${channel.id}?publisher=${thing.id}`}>Open it in Live</a>
+                    <button type="button" onClick=${onDone}>Show the overview</button>
+                  </p>`
+                : html`<p class="quiet">As a chart that follows what comes in.</p>`
+            }
+          <//>
+        </ol>`
+      }
+    </section>
+    <${Demonstration} home=${home} onDone=${onDone} />
+  </div>`
+}
+
+/** @param {{ number: string, title: string, isDone: boolean, children: import('../elements.js').Children }} props */
+function Step({ number, title, isDone, children }) {
+  return html`<li class=${isDone ? 'done' : ''}>
+    <span class="mark">${isDone ? html`<${Icon} name="done" />` : number}</span>
+    <div class="stack">
+      <h3>${title}<span class="unseen" role="status">${isDone && ': done'}</span></h3>
+      ${children}
+    </div>
+  </li>`
+}
+
+/** A thing that is connected, and its channel; nothing if there is none. @param {AbortSignal} signal */
+async function findDevice(signal) {
+  /** @type {Entity[]} */
+  const things = (await get('things', { query: { limit: 10 }, signal })).things
+  for (const thing of things) {
+    /** @type {Entity[]} */
+    const [channel] = (await get(`things/${thing.id}/channels`, { query: { limit: 1 }, signal })).channels
+    if (channel !== undefined) return [thing, channel]
+  }
+  return []
+}
+
+/** @param {{ onDone: () => void }} props */
+function CreateDevice({ onDone }) {
+  const [names, setNames] = useState({ things: 'thermometer', channels: 'house' })
+  /** What was created before a step failed. */
+  const { current: created } = useRef(/** @type {Record<string, string>} */ ({}))
+  const create = async () => {
+    for (const kind of /** @type {const} */ (['things', 'channels'])) {
+      created[kind] ??= (await (await send('POST', `${kind}/bulk`, { body: [{ name: names[kind] }] })).json())[kind][0].id
+    }
+    await send('POST', 'connect', { body: { thing_ids: [created['things']], channel_ids: [created['channels']] } })
+    onDone()
+  }
+  const name = (/** @type {'things' | 'channels'} */ kind, /** @type {string} */ label, /** @type {string} */ hint) =>
+    html`<${Field} label=${label} hint=${hint}>
+      <input value=${names[kind]} onInput=${onText(text => setNames({ ...names, [kind]: text }))} />
+    <//>`
+  return html`<div class="fields">
+      ${name('things', 'Device', 'A thing: it gets a key of its own.')} ${name('channels', 'Channel', 'What it publishes to, and where it is read.')}
+    </div>
+    <${Action} kind="main" action=${create}>Create the device<//>`
+}
+
+/** @param {{ home: import('../session.js').Home, onDone: () => void }} props */
+function Demonstration({ home, onDone }) {
+  const start = async () => {
+    await send('POST', 'console/demo/load', { body: { is_running: true } })
+    onDone()
+  }
+  return html`<section class="card">
+    <h2>Or look first</h2>
+    ${
+      'demo' in home.links
+        ? html`<p>A hundred simulated devices publish once a second, until you stop them in <a href="#/break">Break something</a>.</p>
+            <${Action} action=${start}>Show me with simulated devices<//>`
+        : html`<p>For a hundred simulated devices, and faults to try, start it with <code>--demo</code>, on a machine where no messages matter:</p>
+            <pre tabindex="0" aria-label="Command">${demoCommand}</pre>
+            <p><${Copy} text=${demoCommand} label="Copy the command" /></p>`
+    }
+  </section>`
+}
