@@ -1,0 +1,114 @@
+// What a table has of a load: each row is found among the messages of the ledger by its time, which no other message has, and must have its value.
+//
+// The server notes when each transaction was committed (track_commit_timestamp), so the store also says when a message arrived, to the microsecond and
+// whatever the peer does. The time is that of the commit record, which is on disk, and readable, a few milliseconds later.
+
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import type { Ledger } from '../../roles/tools/bench/ledger.ts'
+import { messagesOf } from '../../roles/tools/bench/messages.ts'
+
+interface Document {
+  readonly temperature: number
+}
+
+export interface Counted {
+  readonly acknowledged: number
+  readonly rows: number
+  /** Messages that have a row. */
+  readonly distinct: number
+  /** Acknowledged messages without a row. */
+  readonly lost: number
+  /** Rows beyond the first of a message. */
+  readonly doubled: number
+  /** Rows that are of no message of the load, or have another value. */
+  readonly other: number
+  /** By the number of the message, when its first row was committed: milliseconds since 1970, 0 if it has none. */
+  readonly storedMs: Float64Array
+}
+
+/** When each message was to be sent: milliseconds since 1970. */
+export function sentMsOf({ plan: { startUs, stepUs } }: Ledger, number: number): number {
+  return (startUs + Math.round(number * stepUs)) / 1000
+}
+
+/** @param rows lines of sent_us, temperature and the time of the commit in µs; those from before the load are skipped */
+export async function count({ plan, acknowledged }: Ledger, rows: AsyncIterable<string>): Promise<Counted> {
+  const decoder = new TextDecoder()
+  const values = Float64Array.from(messagesOf(plan), ({ payload }) => (JSON.parse(decoder.decode(payload)) as Document).temperature)
+  const storedMs = new Float64Array(plan.messages)
+  const times = new Uint16Array(plan.messages)
+  const counts = { acknowledged: 0, rows: 0, distinct: 0, lost: 0, doubled: 0, other: 0 }
+  for await (const row of rows) {
+    const [sentUs = 0, value, committedUs = 0] = row.split('\t').map(Number)
+    if (sentUs < plan.startUs) continue
+    counts.rows++
+    const number = Math.round((sentUs - plan.startUs) / plan.stepUs)
+    if (values[number] !== value || sentUs !== plan.startUs + Math.round(number * plan.stepUs)) {
+      counts.other++
+      continue
+    }
+    const atMs = committedUs / 1000
+    if (times[number]!++ === 0 || atMs < storedMs[number]!) storedMs[number] = atMs
+  }
+  for (const [number, found] of times.entries()) {
+    counts.acknowledged += acknowledged[number]!
+    counts.distinct += Math.min(1, found)
+    counts.doubled += Math.max(0, found - 1)
+    if (found === 0) counts.lost += acknowledged[number]!
+  }
+  return { ...counts, storedMs }
+}
+
+/** @param query for sent_us, temperature and xmin */
+export async function countStore(url: string, query: string, ledger: Ledger): Promise<Counted> {
+  const committed = '(extract(epoch FROM pg_xact_commit_timestamp(xmin)) * 1000000)::bigint'
+  const copy = `COPY (SELECT sent_us, temperature, ${committed} FROM (${query}) AS stored) TO STDOUT`
+  const child = spawn('psql', [url, '-q', '-c', copy], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const exit = once(child, 'exit')
+  const counted = await count(ledger, createInterface({ input: child.stdout }))
+  const [code] = await exit
+  if (code !== 0) throw new Error(`psql could not read the rows: it ended with ${code}`)
+  return counted
+}
+
+export interface Stretch {
+  readonly fromMs: number
+  readonly toMs: number
+  readonly messages: number
+}
+
+/** From when a share of the messages is stored, the warm-up, until the last one is. */
+export function stretchOf(storedMs: Float64Array, warmUpShare: number): Stretch {
+  const sorted = storedMs.filter(ms => ms > 0).sort()
+  const fromMs = sorted[Math.floor(sorted.length * warmUpShare)] ?? 0
+  const toMs = sorted.at(-1) ?? 0
+  return { fromMs, toMs, messages: sorted.filter(ms => ms > fromMs).length }
+}
+
+export interface Waits {
+  readonly p50: number
+  readonly p99: number
+  readonly p999: number
+}
+
+/** Milliseconds from the intended sending to the commit, of the messages that were stored; after those of the warm-up. */
+export function waitsOf(ledger: Ledger, storedMs: Float64Array, warmUp: number): Waits {
+  const waits = storedMs.map((ms, number) => (ms === 0 || number < warmUp ? Number.NaN : ms - sentMsOf(ledger, number)))
+  const sorted = waits.filter(ms => !Number.isNaN(ms)).sort()
+  const at = (share: number): number => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
+  return { p50: at(0.5), p99: at(0.99), p999: at(0.999) }
+}
+
+/** After each fault, the seconds until no message that was sent before the next one was late; 0 if none was. */
+export function lagsOf(ledger: Ledger, storedMs: Float64Array, faultsMs: readonly number[], lateMs: number): number[] {
+  return faultsMs.map((faultMs, at) => {
+    const nextMs = faultsMs[at + 1] ?? Number.POSITIVE_INFINITY
+    const goneMs = storedMs.reduce((latest, ms, number) => {
+      const sentMs = sentMsOf(ledger, number)
+      return ms > faultMs && sentMs < nextMs && ms - sentMs > lateMs ? Math.max(latest, ms) : latest
+    }, faultMs)
+    return (goneMs - faultMs) / 1000
+  })
+}

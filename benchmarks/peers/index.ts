@@ -1,0 +1,133 @@
+// Sluice beside what people would use instead, from one Kafka topic into PostgreSQL: `npm run bench -- peers`.
+//
+// In rounds, and in turns within a round, each peer (peer.ts has the contract) stores a full topic as fast as it can, and then messages that are sent at 50
+// and 80 % of its own median maximum. The tables have medians of all rounds, with the least and the most. Every row is counted in the store and compared
+// with the ledger of the load, with its value; the rate and the waits come from the times at which the store committed. The first fifth of a topic, and the
+// first ten seconds of a steady load, are the warm-up. CPU is that of the peer's process, of all of PostgreSQL's and of the broker's.
+//
+// --kills instead sends messages at a constant rate while the peer is killed ten times (SIGKILL) and the store twice, and says what was lost and doubled, and
+// how long the lag lasted. --quick measures one peer beside Sluice, in one round: ten minutes. What cannot be had says why, and is left out.
+//
+// Figures, samples, versions and hardware go into a JSON file, and the chart into an SVG file beside it, in data/peers or --out. The first run builds the peers.
+//
+// node benchmarks/peers/index.ts [--quick] [--kills] [--peers sluice,telegraf] [--messages 1000000] [--rounds 3] [--seconds 20] [--rate 2000] [--every 25]
+
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { cpus, release, tmpdir, totalmem } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { openServer } from '../../database/server.ts'
+import { startKafka } from '../../test/servers/kafka.ts'
+import { startPostgres } from '../../test/servers/postgres.ts'
+import { median } from '../median-time.ts'
+import { type Limits, measureLimits } from './limits.ts'
+import { startLoad } from './load.ts'
+import { type Bench, measureKills, measureSteady, measureThroughput } from './measure.ts'
+import type { Peer } from './peer.ts'
+import { chart, killsTable, type Result, steadyTable, throughputTable, whole } from './report.ts'
+import { rowAtATime } from './row-at-a-time.ts'
+import { sluice } from './sluice.ts'
+import { telegraf } from './telegraf.ts'
+
+const { values } = parseArgs({
+  options: {
+    quick: { type: 'boolean', default: false },
+    kills: { type: 'boolean', default: false },
+    /** Names; all by default. */
+    peers: { type: 'string' },
+    messages: { type: 'string' },
+    rounds: { type: 'string' },
+    /** Of a steady load, without its warm-up. */
+    seconds: { type: 'string', default: '20' },
+    /** Messages/s under kills, which every peer can store. */
+    rate: { type: 'string', default: '2000' },
+    /** Seconds from one kill to the next. */
+    every: { type: 'string', default: '25' },
+    out: { type: 'string', default: 'data/peers' },
+  },
+})
+const all: readonly Peer[] = [sluice, telegraf, rowAtATime]
+const names = (values.peers ?? (values.quick ? 'sluice,telegraf' : all.map(({ name }) => name).join())).split(',')
+const messages = Number(values.messages ?? (values.quick ? 500_000 : 1_000_000))
+const rounds = Number(values.rounds ?? (values.quick ? 1 : 3))
+const shares = [50, 80]
+/** For a full topic. */
+const secondsMax = 90
+
+async function available(): Promise<Peer[]> {
+  const found: Peer[] = []
+  for (const name of names) {
+    const peer = all.find(one => one.name === name)
+    if (peer === undefined) throw new Error(`--peers: there is no ${name}, but ${all.map(one => one.name).join(', ')}`)
+    try {
+      const missing = peer.missing()
+      if (missing !== undefined) throw new Error(missing)
+      console.log(`${peer.title} is made ready`)
+      await peer.install()
+      found.push(peer)
+    } catch (error) {
+      console.log(`${peer.title} is left out: ${(error as Error).message}`)
+    }
+  }
+  return found
+}
+
+async function measureAll(bench: Bench, results: readonly (Result & { readonly peer: Peer })[]): Promise<Limits> {
+  const topic = 'full'
+  const ledger = await startLoad({ broker: bench.kafka.brokers[0]!, topic, ledger: join(bench.folder, `${topic}.ledger`), messages }).ledger
+  const limits = await measureLimits(bench, topic, ledger)
+  for (let round = 0; round < rounds; round++) {
+    for (const { peer, throughput } of results) {
+      const one = await measureThroughput(bench, peer, topic, ledger, secondsMax)
+      throughput.push(one)
+      console.log(`${peer.title}, round ${round + 1}: ${whole(one.messagesPerSecond)} messages/s`)
+    }
+  }
+  for (let round = 0; round < rounds; round++) {
+    for (const { peer, throughput, steady } of results) {
+      for (const share of shares) {
+        const rate = Math.round((median(throughput.map(one => one.messagesPerSecond)) * share) / 100)
+        const one = await measureSteady(bench, peer, rate, Number(values.seconds))
+        ;(steady[share] ??= []).push(one)
+        console.log(`${peer.title}, round ${round + 1}, ${whole(rate)} messages/s: p99 ${whole(one.waits.p99)} ms`)
+      }
+    }
+  }
+  return limits
+}
+
+const peers = await available()
+const kafka = await startKafka({ tuning: 'load' })
+const postgres = await startPostgres({ fsync: true, settings: { track_commit_timestamp: 'on' } })
+const folder = await mkdtemp(join(tmpdir(), 'sluice-peers-'))
+try {
+  const bench = { kafka, postgres, folder }
+  const server = await openServer({ url: postgres.url, applicationName: 'benchmark', connectionsMax: 1 })
+  const [version] = await server.query<{ version: string }>('SELECT version()')
+  await server.close()
+  const machine = { cpu: cpus()[0]!.model, cores: cpus().length, memoryGb: Math.round(totalmem() / 2 ** 30), linux: release() }
+  const versions = { node: process.version, postgres: version!.version, kafka: kafka.classPath.match(/kafka-clients-([\d.]+)\.jar/)?.[1] }
+  const results = peers.map(peer => ({ peer, throughput: [], steady: {} }) as Result & { readonly peer: Peer })
+  let limits: Limits | undefined
+  if (values.kills) {
+    for (const result of results) {
+      result.killed = await measureKills(bench, result.peer, Number(values.rate), Number(values.every))
+      console.log(`${result.peer.title}: ${whole(result.killed.counted.lost)} lost, ${whole(result.killed.counted.doubled)} doubled`)
+    }
+    console.log(`\n${killsTable(results)}`)
+  } else {
+    limits = await measureAll(bench, results)
+    console.log(`\n${throughputTable(results, limits)}\n\n${steadyTable(results)}`)
+  }
+  const file = join(values.out, `${values.kills ? 'kills' : 'peers'}-${new Date().toISOString().replaceAll(/[:.]/g, '-')}`)
+  await mkdir(values.out, { recursive: true })
+  await writeFile(`${file}.json`, JSON.stringify({ machine, versions, options: values, limits, results }))
+  if (!values.kills) await writeFile(`${file}.svg`, chart(results))
+  console.log(
+    `\n${machine.cores} cores of ${machine.cpu}, Linux ${machine.linux}; ${versions.postgres.split(' on ')[0]}; Kafka ${versions.kafka}; ${file}.json`,
+  )
+} finally {
+  await postgres.stop()
+  await kafka.stop()
+  await rm(folder, { recursive: true, force: true })
+}

@@ -1,0 +1,80 @@
+// What the comparison of peers says of a store: counted against the ledger of a load, message by message.
+
+import { expect, test } from 'vitest'
+import { count, lagsOf, stretchOf, waitsOf } from '../../benchmarks/peers/count.ts'
+import { secondsAt } from '../../benchmarks/peers/measure.ts'
+import { spread, table } from '../../benchmarks/peers/report.ts'
+import type { Ledger } from '../../roles/tools/bench/ledger.ts'
+import { type LoadPlan, messagesOf } from '../../roles/tools/bench/messages.ts'
+
+const startUs = 1_764_428_400_000_000
+const plan: LoadPlan = {
+  seed: 1,
+  messages: 6,
+  devices: 3,
+  channels: 1,
+  mix: { 'record-json': 1 },
+  invalidShare: 0,
+  startUs,
+  stepUs: 1e6 / 3,
+  protocol: 'http',
+}
+const ledger: Ledger = { plan, acknowledged: Uint8Array.from([1, 1, 1, 1, 1, 0]) }
+
+/** As the store has a message, so long after it was to be sent. */
+function row(number: number, waitMs: number, more = 0): string {
+  const message = [...messagesOf(plan)][number]!
+  const { sent_us: sentUs, temperature } = JSON.parse(Buffer.from(message.payload).toString()) as Record<string, number>
+  return [sentUs, temperature! + more, sentUs! + waitMs * 1000].join('\t')
+}
+
+async function* lines(...rows: string[]): AsyncGenerator<string> {
+  yield* rows
+}
+
+test('what is stored twice, not at all, or with another value is counted against the ledger', async () => {
+  const rows = lines(row(0, 10), row(1, 10), row(1, 5000), row(2, 10, 0.5), row(4, 10), row(5, 10))
+  const { storedMs, ...counted } = await count(ledger, rows)
+  expect(counted).toEqual({ acknowledged: 5, rows: 6, distinct: 4, lost: 2, doubled: 1, other: 1 })
+  expect([...storedMs].map(ms => ms > 0)).toEqual([true, true, false, false, true, true])
+})
+
+test('rows from before the load are skipped, and a time that no message has is of another', async () => {
+  const early = [startUs - 1, 20, startUs].join('\t')
+  const between = [startUs + 1, 20, startUs].join('\t')
+  expect(await count(ledger, lines(early, between, row(0, 1)))).toMatchObject({ rows: 2, distinct: 1, lost: 4, other: 1 })
+})
+
+test('a message waits from its intended sending to the commit of its first row, after the warm-up', async () => {
+  const { storedMs } = await count(ledger, lines(row(0, 9000), row(1, 40), row(1, 20), row(2, 30)))
+  expect(waitsOf(ledger, storedMs, 1)).toEqual({ p50: expect.closeTo(30, 2), p99: expect.closeTo(30, 2), p999: expect.closeTo(30, 2) })
+})
+
+test('the warm-up is cut off by the share of what is stored', () => {
+  const storedMs = Float64Array.from([500, 100, 200, 0, 300, 400])
+  expect(stretchOf(storedMs, 0.2)).toEqual({ fromMs: 200, toMs: 500, messages: 3 })
+})
+
+test('a lag lasts until no late message that was sent before the next fault is missing', () => {
+  const startMs = startUs / 1000
+  const storedMs = Float64Array.from([1, 2900, 700, 1001, 1400, 1700], ms => startMs + ms)
+  const faultsMs = [200, 1200, 3000].map(ms => startMs + ms)
+  // Message 1 is late by more than the second fault; message 2 is stored 33 ms after it was sent.
+  expect(lagsOf(ledger, storedMs, faultsMs, 100)).toEqual([2.7, 1.7, 0])
+})
+
+test('CPU between two samples is in proportion', () => {
+  const samples = [1000, 1200, 1400].map((atMs, at) => ({ atMs, peer: at * 2, store: 0, broker: 0 }))
+  expect([900, 1000, 1100, 1400, 1500].map(atMs => secondsAt(samples, atMs, 'peer'))).toEqual([0, 0, 1, 4, 4])
+})
+
+test('a table is aligned, and a figure of several rounds has its spread', () => {
+  expect(spread([3000, 1000, 2000])).toBe('2,000 (1,000–3,000)')
+  expect(
+    table([
+      ['', 'a'],
+      ['first', '12'],
+      ['2', '1,000'],
+    ]),
+  ).toBe('           a\nfirst     12\n2      1,000')
+})
