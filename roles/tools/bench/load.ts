@@ -81,7 +81,8 @@ export async function sendLoad({ plan, rate, destination, ledger, signal, onProg
     let due = plan.messages
     if (rate !== undefined) {
       const dueMs = startedMs + (first * 1000) / rate
-      if (performance.now() < dueMs) await pause(dueMs - performance.now(), signal)
+      const earlyMs = dueMs - performance.now()
+      if (earlyMs > 0) await pause(earlyMs, signal)
       const nowMs = performance.now()
       lateMsMax = Math.max(lateMsMax, nowMs - dueMs)
       due = Math.max(first + 1, Math.ceil(((nowMs - startedMs) * rate) / 1000))
