@@ -3,17 +3,21 @@
 // The server notes when each transaction was committed (track_commit_timestamp), so the store also says when a message arrived, to the microsecond and
 // whatever the peer does. The time is that of the commit record, which is on disk, and readable, a few milliseconds later.
 
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { createInterface } from 'node:readline'
 import type { Ledger } from '../../roles/tools/bench/ledger.ts'
 import { messagesOf } from '../../roles/tools/bench/messages.ts'
 
-interface Document {
+/** What `sluice bench load --mix record-json` sends. */
+export interface Reading {
+  readonly device: string
+  readonly sent_us: number
   readonly temperature: number
 }
 
-export interface Counted {
+export function* readingsOf(plan: Ledger['plan']): Generator<Reading> {
+  for (const { payload } of messagesOf(plan)) yield JSON.parse(Buffer.from(payload).toString()) as Reading
+}
+
+export interface Counts {
   readonly acknowledged: number
   readonly rows: number
   /** Messages that have a row. */
@@ -24,23 +28,21 @@ export interface Counted {
   readonly doubled: number
   /** Rows that are of no message of the load, or have another value. */
   readonly other: number
+}
+
+export interface Counted {
+  readonly counts: Counts
   /** By the number of the message, when its first row was committed: milliseconds since 1970, 0 if it has none. */
   readonly storedMs: Float64Array
 }
 
-/** When each message was to be sent: milliseconds since 1970. */
-export function sentMsOf({ plan: { startUs, stepUs } }: Ledger, number: number): number {
-  return (startUs + Math.round(number * stepUs)) / 1000
-}
-
 /** @param rows lines of sent_us, temperature and the time of the commit in µs; those from before the load are skipped */
-export async function count({ plan, acknowledged }: Ledger, rows: AsyncIterable<string>): Promise<Counted> {
-  const decoder = new TextDecoder()
-  const values = Float64Array.from(messagesOf(plan), ({ payload }) => (JSON.parse(decoder.decode(payload)) as Document).temperature)
+export function count({ plan, acknowledged }: Ledger, rows: readonly string[]): Counted {
+  const values = Float64Array.from(readingsOf(plan), ({ temperature }) => temperature)
   const storedMs = new Float64Array(plan.messages)
-  const times = new Uint16Array(plan.messages)
+  const found = new Uint16Array(plan.messages)
   const counts = { acknowledged: 0, rows: 0, distinct: 0, lost: 0, doubled: 0, other: 0 }
-  for await (const row of rows) {
+  for (const row of rows) {
     const [sentUs = 0, value, committedUs = 0] = row.split('\t').map(Number)
     if (sentUs < plan.startUs) continue
     counts.rows++
@@ -50,27 +52,15 @@ export async function count({ plan, acknowledged }: Ledger, rows: AsyncIterable<
       continue
     }
     const atMs = committedUs / 1000
-    if (times[number]!++ === 0 || atMs < storedMs[number]!) storedMs[number] = atMs
+    if (found[number]!++ === 0 || atMs < storedMs[number]!) storedMs[number] = atMs
   }
-  for (const [number, found] of times.entries()) {
+  for (const [number, times] of found.entries()) {
     counts.acknowledged += acknowledged[number]!
-    counts.distinct += Math.min(1, found)
-    counts.doubled += Math.max(0, found - 1)
-    if (found === 0) counts.lost += acknowledged[number]!
+    counts.distinct += Math.min(1, times)
+    counts.doubled += Math.max(0, times - 1)
+    if (times === 0) counts.lost += acknowledged[number]!
   }
-  return { ...counts, storedMs }
-}
-
-/** @param query for sent_us, temperature and xmin */
-export async function countStore(url: string, query: string, ledger: Ledger): Promise<Counted> {
-  const committed = '(extract(epoch FROM pg_xact_commit_timestamp(xmin)) * 1000000)::bigint'
-  const copy = `COPY (SELECT sent_us, temperature, ${committed} FROM (${query}) AS stored) TO STDOUT`
-  const child = spawn('psql', [url, '-q', '-c', copy], { stdio: ['ignore', 'pipe', 'inherit'] })
-  const exit = once(child, 'exit')
-  const counted = await count(ledger, createInterface({ input: child.stdout }))
-  const [code] = await exit
-  if (code !== 0) throw new Error(`psql could not read the rows: it ended with ${code}`)
-  return counted
+  return { counts, storedMs }
 }
 
 export interface Stretch {
@@ -79,12 +69,18 @@ export interface Stretch {
   readonly messages: number
 }
 
-/** From when a share of the messages is stored, the warm-up, until the last one is. */
+/** From when a share of the messages is stored, the warm-up, until the last one is. @throws Error if that was one commit */
 export function stretchOf(storedMs: Float64Array, warmUpShare: number): Stretch {
   const sorted = storedMs.filter(ms => ms > 0).sort()
   const fromMs = sorted[Math.floor(sorted.length * warmUpShare)] ?? 0
   const toMs = sorted.at(-1) ?? 0
+  if (toMs === fromMs) throw new Error('the messages were stored in one commit, whose duration is not known: give more --messages')
   return { fromMs, toMs, messages: sorted.filter(ms => ms > fromMs).length }
+}
+
+/** When each message was to be sent: milliseconds since 1970. */
+function sentMsOf({ plan: { startUs, stepUs } }: Ledger, number: number): number {
+  return (startUs + Math.round(number * stepUs)) / 1000
 }
 
 export interface Waits {

@@ -20,7 +20,7 @@ import { openServer } from '../../database/server.ts'
 import { startKafka } from '../../test/servers/kafka.ts'
 import { startPostgres } from '../../test/servers/postgres.ts'
 import { median } from '../median-time.ts'
-import { type Limits, measureLimits } from './limits.ts'
+import { type Limit, measureLimits } from './limits.ts'
 import { startLoad } from './load.ts'
 import { type Bench, measureKills, measureSteady, measureThroughput } from './measure.ts'
 import type { Peer } from './peer.ts'
@@ -47,72 +47,76 @@ const { values } = parseArgs({
   },
 })
 const all: readonly Peer[] = [sluice, telegraf, rowAtATime]
-const names = (values.peers ?? (values.quick ? 'sluice,telegraf' : all.map(({ name }) => name).join())).split(',')
+const quickNames = [sluice.name, telegraf.name]
+const names = values.peers?.split(',') ?? (values.quick ? quickNames : all.map(({ name }) => name))
 const messages = Number(values.messages ?? (values.quick ? 500_000 : 1_000_000))
 const rounds = Number(values.rounds ?? (values.quick ? 1 : 3))
 const shares = [50, 80]
 /** For a full topic. */
 const secondsMax = 90
 
-async function available(): Promise<Peer[]> {
-  const found: Peer[] = []
+/** Those that can be had, ready to start. */
+async function install(): Promise<Peer[]> {
+  const ready: Peer[] = []
   for (const name of names) {
     const peer = all.find(one => one.name === name)
     if (peer === undefined) throw new Error(`--peers: there is no ${name}, but ${all.map(one => one.name).join(', ')}`)
     try {
-      const missing = peer.missing()
-      if (missing !== undefined) throw new Error(missing)
-      console.log(`${peer.title} is made ready`)
-      await peer.install()
-      found.push(peer)
+      await peer.install?.()
+      ready.push(peer)
     } catch (error) {
       console.log(`${peer.title} is left out: ${(error as Error).message}`)
     }
   }
-  return found
+  return ready
 }
 
-async function measureAll(bench: Bench, results: readonly (Result & { readonly peer: Peer })[]): Promise<Limits> {
+async function measureAll(bench: Bench, results: readonly Result[]): Promise<Limit[]> {
   const topic = 'full'
   const ledger = await startLoad({ broker: bench.kafka.brokers[0]!, topic, ledger: join(bench.folder, `${topic}.ledger`), messages }).ledger
   const limits = await measureLimits(bench, topic, ledger)
-  for (let round = 0; round < rounds; round++) {
+  for (let round = 1; round <= rounds; round++) {
     for (const { peer, throughput } of results) {
       const one = await measureThroughput(bench, peer, topic, ledger, secondsMax)
       throughput.push(one)
-      console.log(`${peer.title}, round ${round + 1}: ${whole(one.messagesPerSecond)} messages/s`)
+      console.log(`${peer.title}, round ${round}: ${whole(one.messagesPerSecond)} messages/s`)
     }
   }
-  for (let round = 0; round < rounds; round++) {
+  for (let round = 1; round <= rounds; round++) {
     for (const { peer, throughput, steady } of results) {
       for (const share of shares) {
         const rate = Math.round((median(throughput.map(one => one.messagesPerSecond)) * share) / 100)
         const one = await measureSteady(bench, peer, rate, Number(values.seconds))
         ;(steady[share] ??= []).push(one)
-        console.log(`${peer.title}, round ${round + 1}, ${whole(rate)} messages/s: p99 ${whole(one.waits.p99)} ms`)
+        console.log(`${peer.title}, round ${round}, ${whole(rate)} messages/s: p99 ${whole(one.waits.p99)} ms`)
       }
     }
   }
   return limits
 }
 
-const peers = await available()
+async function postgresVersion(url: string): Promise<string> {
+  const server = await openServer({ url, applicationName: 'benchmark', connectionsMax: 1 })
+  const [found] = await server.query<{ version: string }>('SELECT version()')
+  await server.close()
+  return found!.version.split(' on ')[0]!
+}
+
+const results: readonly Result[] = (await install()).map(peer => ({ peer, throughput: [], steady: {} }))
 const kafka = await startKafka({ tuning: 'load' })
 const postgres = await startPostgres({ fsync: true, settings: { track_commit_timestamp: 'on' } })
 const folder = await mkdtemp(join(tmpdir(), 'sluice-peers-'))
 try {
   const bench = { kafka, postgres, folder }
-  const server = await openServer({ url: postgres.url, applicationName: 'benchmark', connectionsMax: 1 })
-  const [version] = await server.query<{ version: string }>('SELECT version()')
-  await server.close()
   const machine = { cpu: cpus()[0]!.model, cores: cpus().length, memoryGb: Math.round(totalmem() / 2 ** 30), linux: release() }
-  const versions = { node: process.version, postgres: version!.version, kafka: kafka.classPath.match(/kafka-clients-([\d.]+)\.jar/)?.[1] }
-  const results = peers.map(peer => ({ peer, throughput: [], steady: {} }) as Result & { readonly peer: Peer })
-  let limits: Limits | undefined
+  const kafkaVersion = kafka.classPath.match(/kafka-clients-([\d.]+)\.jar/)?.[1]
+  const versions = { node: process.version, postgres: await postgresVersion(postgres.url), kafka: kafkaVersion }
+  let limits: Limit[] = []
   if (values.kills) {
     for (const result of results) {
       result.killed = await measureKills(bench, result.peer, Number(values.rate), Number(values.every))
-      console.log(`${result.peer.title}: ${whole(result.killed.counted.lost)} lost, ${whole(result.killed.counted.doubled)} doubled`)
+      const { lost, doubled } = result.killed.counts
+      console.log(`${result.peer.title}: ${whole(lost)} lost, ${whole(doubled)} doubled`)
     }
     console.log(`\n${killsTable(results)}`)
   } else {
@@ -124,7 +128,7 @@ try {
   await writeFile(`${file}.json`, JSON.stringify({ machine, versions, options: values, limits, results }))
   if (!values.kills) await writeFile(`${file}.svg`, chart(results))
   console.log(
-    `\n${machine.cores} cores of ${machine.cpu}, Linux ${machine.linux}; ${versions.postgres.split(' on ')[0]}; Kafka ${versions.kafka}; ${file}.json`,
+    `\n${machine.cores} cores of ${machine.cpu}, Linux ${machine.linux}; ${versions.postgres}; Kafka ${kafkaVersion}; ${file}.json`,
   )
 } finally {
   await postgres.stop()

@@ -1,4 +1,4 @@
-// What no pipeline on this machine can exceed: the broker's own consumer, JSON.parse on one core, and psql's \copy of ready rows into the peers' table.
+// What no pipeline on this machine can exceed: psql's \copy of ready rows into the peers' table, the broker's own consumer, and JSON.parse on one core.
 
 import { execFile } from 'node:child_process'
 import { createWriteStream } from 'node:fs'
@@ -9,46 +9,51 @@ import { pipeline } from 'node:stream/promises'
 import { promisify } from 'node:util'
 import { openServer } from '../../database/server.ts'
 import type { Ledger } from '../../roles/tools/bench/ledger.ts'
-import { messagesOf } from '../../roles/tools/bench/messages.ts'
 import { callNs } from '../median-time.ts'
 import { consumerPerformance } from '../pipeline/kafka-writer/measure.ts'
-import { type CopyFigures, copied, dump } from '../pipeline/kafka-writer/raw-copy.ts'
+import { copied, dump } from '../pipeline/kafka-writer/raw-copy.ts'
+import { readingsOf } from './count.ts'
 import type { Bench } from './measure.ts'
 import { plainTable } from './peer.ts'
 
-const execute = promisify(execFile)
-
-export interface Limits {
-  readonly consumer: number
-  readonly parse: number
-  readonly copyText: CopyFigures
-  readonly copyBinary: CopyFigures
+export interface Limit {
+  readonly name: string
+  readonly messagesPerSecond: number
+  /** Of the store, for each row. */
+  readonly cpuUs?: number
+  readonly bytesARow?: number
 }
 
+const execute = promisify(execFile)
 const parseMs = 2000
 const parsedMax = 10_000
 
-/** Messages or rows/s. */
-export async function measureLimits({ kafka, postgres, folder }: Bench, topic: string, { plan }: Ledger): Promise<Limits> {
-  const consumer = await consumerPerformance(kafka, { topic, messages: plan.messages, rows: plan.messages })
-  const payloads: string[] = []
-  for (const { payload } of messagesOf({ ...plan, messages: Math.min(plan.messages, parsedMax) }))
-    payloads.push(Buffer.from(payload).toString())
-  const parse = 1e9 / callNs(payload => JSON.parse(payload), payloads, parseMs)
+export async function measureLimits({ kafka, postgres, folder }: Bench, topic: string, { plan }: Ledger): Promise<Limit[]> {
+  const consumed = await consumerPerformance(kafka, { topic, messages: plan.messages, rows: plan.messages })
+  const documents = Array.from(readingsOf({ ...plan, messages: Math.min(plan.messages, parsedMax) }), reading => JSON.stringify(reading))
+  const parsed = 1e9 / callNs(document => JSON.parse(document), documents, parseMs)
 
   const url = await postgres.createDatabase()
   const database = await openServer({ url, applicationName: 'benchmark', connectionsMax: 1 })
   const file = join(folder, 'rows')
   try {
-    await pipeline(Readable.from(linesOf(plan)), createWriteStream(file))
     for (const statement of plainTable.schema) await database.execute(statement)
-    const copy = (format: 'text' | 'binary') =>
-      copied(postgres, { database, url, table: 'readings' }, { file, format, rows: plan.messages })
-    const copyText = await copy('text')
+    const copy = async (format: 'text' | 'binary'): Promise<Limit> => {
+      const figures = await copied(postgres, { database, url, table: 'readings' }, { file, format, rows: plan.messages })
+      const { rowsPerSecond, cpuUsARow, bytesARow } = figures
+      return { name: `\\copy of ready rows, ${format}`, messagesPerSecond: rowsPerSecond, cpuUs: cpuUsARow, bytesARow }
+    }
+    await pipeline(Readable.from(linesOf(plan)), createWriteStream(file))
+    const asText = await copy('text')
     await database.execute('CREATE TABLE ready (LIKE readings)')
     await execute('psql', [url, '-q', '-c', `\\copy ready FROM '${file}'`])
     await dump(url, 'SELECT * FROM ready', { file, format: 'binary' })
-    return { consumer, parse, copyText, copyBinary: await copy('binary') }
+    return [
+      asText,
+      await copy('binary'),
+      { name: "Kafka's ConsumerPerformance", messagesPerSecond: consumed },
+      { name: 'JSON.parse on one core', messagesPerSecond: parsed },
+    ]
   } finally {
     await database.close()
     await rm(file, { force: true })
@@ -56,8 +61,5 @@ export async function measureLimits({ kafka, postgres, folder }: Bench, topic: s
 }
 
 function* linesOf(plan: Ledger['plan']): Generator<string> {
-  for (const { payload } of messagesOf(plan)) {
-    const { device, sent_us: sentUs, temperature } = JSON.parse(Buffer.from(payload).toString()) as Record<string, string | number>
-    yield `${device}\t${sentUs}\t${temperature}\n`
-  }
+  for (const { device, sent_us: sentUs, temperature } of readingsOf(plan)) yield `${device}\t${sentUs}\t${temperature}\n`
 }

@@ -1,9 +1,8 @@
 // The load of a run: `./sluice bench load` in a process of its own, and its ledger.
 
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { execFile } from 'node:child_process'
 import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
+import { promisify } from 'node:util'
 import { type Ledger, readLedger } from '../../roles/tools/bench/ledger.ts'
 
 export interface LoadSettings {
@@ -23,34 +22,25 @@ export interface StartedLoad {
   stop(): void
 }
 
-/** Devices as in the benchmarks of the writer: 20,000 of them. */
+const execute = promisify(execFile)
+const program = [join(import.meta.dirname, '../../main.ts'), 'bench', 'load']
+/** As in the benchmarks of the writer. */
 const fleet = ['--mix', 'record-json', '--devices', '20000', '--channels', '200']
 
 export function startLoad({ broker, topic, ledger: path, messages, rate }: LoadSettings): StartedLoad {
-  const words = [
-    '--ledger',
-    path,
-    '--messages',
-    String(messages),
-    ...(rate === undefined ? [] : ['--rate', String(rate)]),
-    ...fleet,
-    '--json',
-  ]
-  const child = spawn(process.execPath, [join(import.meta.dirname, '../../main.ts'), 'bench', 'load', ...words], {
+  const paced = rate === undefined ? [] : ['--rate', String(rate)]
+  const running = execute(process.execPath, [...program, ...fleet, '--ledger', path, '--messages', String(messages), ...paced], {
     env: { ...process.env, SVC_LOG_BROKERS: broker, SVC_LOG_TOPIC: topic, SVC_RELATIONAL_URL: 'postgres://unused' },
-    stdio: ['ignore', 'pipe', 'inherit'],
   })
   let isStopped = false
-  async function ended(): Promise<Ledger> {
-    const [printed, [code]] = await Promise.all([text(child.stdout), once(child, 'exit')])
-    if (code !== 0 && !isStopped) throw new Error(`the load was not acknowledged: ${printed}`)
-    return readLedger(path)
-  }
+  const ended = running.catch((cause: { stdout: string; stderr: string }) => {
+    if (!isStopped) throw new Error(`the load was not acknowledged: ${cause.stdout}${cause.stderr}`, { cause })
+  })
   return {
-    ledger: ended(),
+    ledger: ended.then(() => readLedger(path)),
     stop() {
       isStopped = true
-      child.kill('SIGTERM')
+      running.child.kill('SIGTERM')
     },
   }
 }

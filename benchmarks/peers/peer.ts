@@ -8,8 +8,9 @@
 // A peer is configured as its documentation advises for a high rate without loss. What that is stands in `settings/`, with a reason where a value is
 // not the default. Everything that is said about a peer afterwards is counted in its table, by the sent_us of each row, and never by what it reports.
 
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { keep } from '../../test/servers/process/keeper.ts'
 
 /** Where a peer works. A restart gets the same. */
 export interface Station {
@@ -30,71 +31,67 @@ export interface Peer {
   readonly title: string
   /** What its documentation promises of a message. */
   readonly promise: string
-  /** Why it cannot be had on this machine, with what would help; undefined if it can. */
-  missing(): string | undefined
-  /** Builds or downloads it, once. @throws Error if that fails */
-  install(): Promise<unknown>
+  /** Builds or downloads it, once. @throws Error that says why it cannot be had on this machine */
+  readonly install?: () => Promise<void>
   /** Statements that create its table; empty if it creates its own. */
   readonly schema: readonly string[]
   readonly table: string
   /** A query for `sent_us`, `temperature` and `xmin` of its rows. */
   readonly rows: string
   /** The program, which reads the topic from its beginning, or from where it was. */
-  command(station: Station): Promise<Command>
+  command(station: Station): Command | Promise<Command>
 }
 
 export interface Command {
   readonly words: readonly string[]
-  readonly env: Readonly<Record<string, string>>
+  readonly env?: Readonly<Record<string, string>>
 }
 
-/** The table of those that create none. @param time the column of the reading's time */
-export const tableOf = (time: string): readonly string[] => [
-  `CREATE TABLE readings (device text NOT NULL, ${time} NOT NULL, temperature float8)`,
-  `CREATE INDEX ON readings (device, ${time.split(' ')[0]} DESC)`,
-  `CREATE INDEX ON readings (${time.split(' ')[0]} DESC)`,
-]
+/** The table of those that create none. @param time name of the column, and its type */
+export function tableOf(time: string, type: string): readonly string[] {
+  return [
+    `CREATE TABLE readings (device text NOT NULL, ${time} ${type} NOT NULL, temperature float8)`,
+    `CREATE INDEX ON readings (device, ${time} DESC)`,
+    `CREATE INDEX ON readings (${time} DESC)`,
+  ]
+}
 
 /** For a program that can store the document's own field. */
-export const plainTable = { schema: tableOf('sent_us bigint'), table: 'readings', rows: 'SELECT sent_us, temperature, xmin FROM readings' }
+export const plainTable = {
+  schema: tableOf('sent_us', 'bigint'),
+  table: 'readings',
+  rows: 'SELECT sent_us, temperature, xmin FROM readings',
+}
 
 export interface Running {
   readonly pid: number
   /** False once it has ended, however. */
   readonly alive: boolean
-  /** What it printed last. */
-  readonly printed: string
-  end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void>
+  /** With what it printed last. */
+  failure(problem: string): Promise<Error>
+  /** Gets SIGKILL if it has not ended half a minute after SIGTERM. */
+  end(signal: 'TERM' | 'KILL'): Promise<void>
 }
 
 const stopMsMax = 30_000
+const printedMax = 4000
 
+/** It also ends when this process dies. */
 export async function startPeer(peer: Peer, station: Station): Promise<Running> {
-  const { words, env } = await peer.command(station)
-  const child: ChildProcess = spawn(words[0]!, words.slice(1), {
-    cwd: station.folder,
-    env: { ...process.env, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  let printed = ''
-  for (const stream of [child.stdout!, child.stderr!])
-    stream.setEncoding('utf8').on('data', (text: string) => (printed = (printed + text).slice(-6000)))
-  let alive = true
-  const exit = once(child, 'exit').then(() => void (alive = false))
-  exit.catch(() => undefined)
-  process.once('exit', () => child.kill('SIGKILL'))
+  const { folder } = station
+  const { words, env = {} } = await peer.command(station)
+  const printed = join(folder, 'printed')
+  const shell = ['sh', '-c', 'echo started >&2; exec "$@" >>"$0" 2>&1', printed, ...words]
+  const program = await keep(shell, { folder, env, isReady: line => line === 'started' })
   return {
-    pid: child.pid!,
+    pid: program.pid,
     get alive() {
-      return alive
+      return program.alive
     },
-    get printed() {
-      return printed
-    },
+    failure: async problem => new Error(`${peer.title} ${problem}:\n${(await readFile(printed, 'utf8')).slice(-printedMax)}`),
     async end(signal) {
-      child.kill(signal)
-      const timer = setTimeout(() => child.kill('SIGKILL'), stopMsMax)
-      await exit
+      const timer = setTimeout(() => program.signal('KILL'), stopMsMax)
+      await program.end(signal)
       clearTimeout(timer)
     },
   }

@@ -1,13 +1,14 @@
 // What a run prints and keeps: tables for the terminal, and a chart.
 
 import { median } from '../median-time.ts'
-import type { Limits } from './limits.ts'
-import type { CountedRows, Killed, Steady, Throughput } from './measure.ts'
+import type { Counts } from './count.ts'
+import type { Limit } from './limits.ts'
+import type { Killed, Steady, Throughput } from './measure.ts'
 import type { Peer } from './peer.ts'
 
 /** All rounds of a peer. */
 export interface Result {
-  readonly peer: Pick<Peer, 'name' | 'title' | 'promise'>
+  readonly peer: Peer
   readonly throughput: Throughput[]
   /** By the share of the peer's own maximum, in percent. */
   readonly steady: Record<number, Steady[]>
@@ -20,67 +21,45 @@ export function whole(figure: number): string {
 
 /** The median, with the least and the most of several rounds. */
 export function spread(figures: readonly number[]): string {
-  const [least, most] = [Math.min(...figures), Math.max(...figures)]
-  return figures.length < 2 ? whole(median(figures)) : `${whole(median(figures))} (${whole(least)}–${whole(most)})`
+  const middle = whole(median(figures))
+  return figures.length === 1 ? middle : `${middle} (${whole(Math.min(...figures))}–${whole(Math.max(...figures))})`
 }
 
-/** Lines of equal cells: the first column to the left, the others to the right. */
+/** The first column to the left, the others to the right. A line may end early. */
 export function table(rows: readonly (readonly string[])[]): string {
-  const widths = rows[0]!.map((_, column) => Math.max(...rows.map(row => row[column]!.length)))
+  const widths = rows[0]!.map((_, column) => Math.max(...rows.map(row => row[column]?.length ?? 0)))
   const padded = (cell: string, at: number): string => (at === 0 ? cell.padEnd(widths[at]!) : cell.padStart(widths[at]!))
   return rows.map(row => row.map(padded).join('  ').trimEnd()).join('\n')
 }
 
-/** Of all rounds: the sum of what went wrong in any of them. */
-function faultsOf(rounds: readonly { readonly counted: CountedRows }[]): string[] {
-  return (['lost', 'doubled', 'other'] as const).map(what => whole(rounds.reduce((sum, { counted }) => sum + counted[what], 0)))
+const faultNames = ['lost', 'doubled', 'other'] as const
+
+/** The sums of all rounds, since one fault in any of them counts. */
+function faultsOf(rounds: readonly { readonly counts: Counts }[]): string[] {
+  return faultNames.map(name => whole(rounds.reduce((sum, { counts }) => sum + counts[name], 0)))
 }
 
-export function throughputTable(results: readonly Result[], limits: Limits | undefined): string {
+export function throughputTable(results: readonly Result[], limits: readonly Limit[]): string {
+  const bounds = limits.map(({ name, messagesPerSecond, cpuUs, bytesARow }) => [
+    `limit: ${name}`,
+    whole(messagesPerSecond),
+    '',
+    ...(cpuUs === undefined || bytesARow === undefined ? [] : [cpuUs.toFixed(1), '', '', whole(bytesARow)]),
+  ])
   const rows = results.map(({ peer, throughput }) => {
     const middle = (figure: (round: Throughput) => number): number => median(throughput.map(figure))
-    const isComplete = throughput.every(round => round.isComplete)
     return [
       peer.title,
       spread(throughput.map(round => round.messagesPerSecond)),
       ...(['peer', 'store', 'broker'] as const).map(of => middle(round => round.cpuUs[of]).toFixed(1)),
       whole(middle(round => round.memoryMb)),
       whole(middle(round => round.bytesARow)),
-      ...(isComplete ? faultsOf(throughput) : ['too slow', '', '']),
+      ...(throughput.every(round => round.isComplete) ? faultsOf(throughput) : ['too slow', '', '']),
       peer.promise,
     ]
   })
-  const limit = (what: string, rate: number, cpuUs = '', bytes = ''): string[] => [
-    what,
-    whole(rate),
-    '',
-    cpuUs,
-    '',
-    '',
-    bytes,
-    '',
-    '',
-    '',
-    '',
-  ]
-  const bounds = limits && [
-    limit(
-      'limit: \\copy of ready rows, text',
-      limits.copyText.rowsPerSecond,
-      limits.copyText.cpuUsARow.toFixed(1),
-      whole(limits.copyText.bytesARow),
-    ),
-    limit(
-      'limit: \\copy of ready rows, binary',
-      limits.copyBinary.rowsPerSecond,
-      limits.copyBinary.cpuUsARow.toFixed(1),
-      whole(limits.copyBinary.bytesARow),
-    ),
-    limit("limit: Kafka's ConsumerPerformance", limits.consumer),
-    limit('limit: JSON.parse on one core', limits.parse),
-  ]
-  const head = ['', 'messages/s', 'CPU µs: peer', 'store', 'broker', 'MB', 'bytes a row', 'lost', 'doubled', 'other', 'promises']
-  return table([head, ...(bounds ?? []), ...rows])
+  const head = ['', 'messages/s', 'CPU µs: peer', 'store', 'broker', 'MB', 'bytes a row', ...faultNames, 'promises']
+  return table([head, ...bounds, ...rows])
 }
 
 export function steadyTable(results: readonly Result[]): string {
@@ -92,7 +71,7 @@ export function steadyTable(results: readonly Result[]): string {
       ...faultsOf(rounds),
     ]),
   )
-  return table([['ms from the intended sending to the commit', 'messages/s', 'p50', 'p99', 'p99.9', 'lost', 'doubled', 'other'], ...rows])
+  return table([['ms from the intended sending to the commit', 'messages/s', 'p50', 'p99', 'p99.9', ...faultNames], ...rows])
 }
 
 export function killsTable(results: readonly Result[]): string {
@@ -103,62 +82,34 @@ export function killsTable(results: readonly Result[]): string {
       : [
           [
             peer.title,
-            whole(killed.counted.acknowledged),
+            whole(killed.counts.acknowledged),
             ...faultsOf([killed]),
             lag(killed.lags.peer),
             lag(killed.lags.store),
-            String(killed.ended),
+            whole(killed.ended),
             peer.promise,
           ],
         ],
   )
-  const head = ['', 'messages', 'lost', 'doubled', 'other', 's of lag, peer killed', 'store killed', 'ended by itself', 'promises']
-  return table([head, ...rows])
+  return table([['', 'messages', ...faultNames, 's of lag: peer killed', 'store killed', 'ended by itself', 'promises'], ...rows])
 }
 
-const colours = { peer: '#2f6f9f', store: '#7fb069', broker: '#c9a227' }
-
-/** Messages/s with their spread, and the CPU of each process. */
+/** Messages/s, with the least and the most of the rounds. */
 export function chart(results: readonly Result[]): string {
-  const [labels, bar, gap, height] = [330, 300, 90, 34]
-  const rateMax = Math.max(...results.flatMap(({ throughput }) => throughput.map(round => round.messagesPerSecond)))
-  const cpuOf = ({ throughput }: Result, of: keyof typeof colours): number => median(throughput.map(round => round.cpuUs[of]))
-  const cpuMax = Math.max(...results.map(one => cpuOf(one, 'peer') + cpuOf(one, 'store') + cpuOf(one, 'broker')))
-  const text = (x: number, y: number, content: string, more = ''): string => `<text x="${x}" y="${y}"${more}>${content}</text>`
-  const rect = (x: number, y: number, width: number, fill: string): string =>
-    `<rect x="${x.toFixed(1)}" y="${y}" width="${width.toFixed(1)}" height="18" fill="${fill}"/>`
-  const lines = results.map((one, at) => {
-    const y = 60 + at * height
-    const rates = one.throughput.map(round => round.messagesPerSecond)
-    const [low, middle, high] = [Math.min(...rates), median(rates), Math.max(...rates)].map(rate => (rate / rateMax) * bar) as [
-      number,
-      number,
-      number,
-    ]
-    let x = labels + bar + gap
-    const stack = (['peer', 'store', 'broker'] as const).map(of => {
-      const width = (cpuOf(one, of) / cpuMax) * bar
-      x += width
-      return rect(x - width, y, width, colours[of])
-    })
-    return [
-      text(labels - 10, y + 14, one.peer.title, ' text-anchor="end"'),
-      rect(labels, y, middle, colours.peer),
-      `<path d="M${(labels + low).toFixed(1)} ${y + 9}H${(labels + high).toFixed(1)}" stroke="#222"/>`,
-      text(labels + high + 6, y + 14, whole(median(rates))),
-      ...stack,
-    ].join('\n')
+  const [labels, bars, line] = [330, 400, 34]
+  const max = Math.max(...results.flatMap(({ throughput }) => throughput.map(round => round.messagesPerSecond)))
+  const lines = results.map(({ peer, throughput }, at) => {
+    const rates = throughput.map(round => round.messagesPerSecond)
+    const x = (rate: number): string => ((rate / max) * bars).toFixed(1)
+    return `<g transform="translate(${labels} ${10 + at * line})">
+<text x="-10" y="14" text-anchor="end">${peer.title}</text>
+<rect width="${x(median(rates))}" height="18" fill="#2f6f9f"/>
+<path d="M${x(Math.min(...rates))} 9H${x(Math.max(...rates))}" stroke="#222"/>
+<text x="${x(Math.max(...rates))}" y="14" dx="6">${whole(median(rates))} messages/s</text>
+</g>`
   })
-  const legend = (Object.keys(colours) as (keyof typeof colours)[]).map((of, at) => {
-    const x = labels + bar + gap + 160 + at * 60
-    return `${rect(x, 24, 12, colours[of])}${text(x + 16, 38, of)}`
-  })
-  const [width, total] = [labels + 2 * bar + gap + 40, 70 + results.length * height]
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${total}" font-family="sans-serif" font-size="13">
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${labels + bars + 150} ${10 + results.length * line}" font-family="sans-serif" font-size="13">
 <rect width="100%" height="100%" fill="#fff"/>
-${text(labels, 38, 'messages/s')}
-${text(labels + bar + gap, 38, 'µs of CPU a message')}
-${legend.join('\n')}
 ${lines.join('\n')}
 </svg>
 `

@@ -1,7 +1,7 @@
 // A row at a time: a consumer that inserts each message on its own, and commits its offset afterwards, as services do that are written in an hour.
 
 import { Kafka, logLevel } from 'kafkajs'
-import pg from 'pg'
+import { Client } from 'pg'
 import { type Peer, plainTable } from './peer.ts'
 
 export const rowAtATime: Peer = {
@@ -9,17 +9,12 @@ export const rowAtATime: Peer = {
   name: 'row',
   title: 'A row at a time (Node.js, kafkajs, pg)',
   promise: 'at least once',
-  missing: () => undefined,
-  install: async () => undefined,
-  command: async ({ broker, topic, group, url }) => ({
-    words: [process.execPath, import.meta.filename, broker, topic, group, url],
-    env: {},
-  }),
+  command: ({ broker, topic, group, url }) => ({ words: [process.execPath, import.meta.filename, broker, topic, group, url] }),
 }
 
 if (import.meta.main) {
   const [broker, topic, group, url] = process.argv.slice(2) as [string, string, string, string]
-  const store = new pg.Client(url)
+  const store = new Client(url)
   store.on('error', error => {
     console.error(error.message)
     process.exit(1)

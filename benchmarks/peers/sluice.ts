@@ -7,12 +7,10 @@ export const sluice: Peer = {
   name: 'sluice',
   title: 'Sluice',
   promise: 'each message once',
-  missing: () => undefined,
-  install: async () => undefined,
   schema: [],
   table: 'formats.fleet',
   rows: `SELECT (payload->>'sent_us')::bigint AS sent_us, (payload->>'temperature')::float8 AS temperature, xmin FROM formats.fleet`,
-  command: async ({ broker, topic, group, url }) => ({
+  command: ({ broker, topic, group, url }) => ({
     words: [process.execPath, join(import.meta.dirname, '../../main.ts'), 'writer', 'relational', '--port', '0'],
     env: {
       SVC_LOG_BROKERS: broker,
