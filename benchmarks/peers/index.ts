@@ -20,6 +20,7 @@ import { openServer } from '../../database/server.ts'
 import { startKafka } from '../../test/servers/kafka.ts'
 import { startPostgres } from '../../test/servers/postgres.ts'
 import { median } from '../median-time.ts'
+import { kafkaConnect } from './kafka-connect.ts'
 import { type Limit, measureLimits } from './limits.ts'
 import { startLoad } from './load.ts'
 import { type Bench, measureKills, measureSteady, measureThroughput } from './measure.ts'
@@ -46,7 +47,7 @@ const { values } = parseArgs({
     out: { type: 'string', default: 'data/peers' },
   },
 })
-const all: readonly Peer[] = [sluice, telegraf, rowAtATime]
+const all: readonly Peer[] = [sluice, telegraf, ...kafkaConnect, rowAtATime]
 const quickNames = [sluice.name, telegraf.name]
 const names = values.peers?.split(',') ?? (values.quick ? quickNames : all.map(({ name }) => name))
 const messages = Number(values.messages ?? (values.quick ? 500_000 : 1_000_000))
