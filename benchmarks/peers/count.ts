@@ -103,7 +103,7 @@ export function lagsOf(ledger: Ledger, storedMs: Float64Array, faultsMs: readonl
     const nextMs = faultsMs[at + 1] ?? Number.POSITIVE_INFINITY
     const goneMs = storedMs.reduce((latest, ms, number) => {
       const sentMs = sentMsOf(ledger, number)
-      return ms > faultMs && sentMs < nextMs && ms - sentMs > lateMs ? Math.max(latest, ms) : latest
+      return sentMs < nextMs && ms - sentMs > lateMs ? Math.max(latest, ms) : latest
     }, faultMs)
     return (goneMs - faultMs) / 1000
   })

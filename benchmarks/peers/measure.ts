@@ -101,12 +101,12 @@ export function measureThroughput(bench: Bench, peer: Peer, topic: string, ledge
     try {
       const sample = async (): Promise<void> => {
         await assertAlive(running)
-        const [own, ofStore, broker] = await Promise.all([
+        const [own, postgres, broker] = await Promise.all([
           cpuSeconds(running.pid),
           postgresCpuSeconds(bench.postgres.folder),
           cpuSeconds(bench.kafka.pid),
         ])
-        samples.push({ atMs: Date.now(), peer: own, store: ofStore, broker })
+        samples.push({ atMs: Date.now(), peer: own, store: postgres, broker })
       }
       isComplete = await store.whenStored(acknowledgedBy(ledger), sample, performance.now() + secondsMax * 1000)
       memoryMb = await residentMbMax(running.pid)

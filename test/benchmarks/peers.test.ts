@@ -54,10 +54,10 @@ test('the warm-up is cut off by the share of what is stored', () => {
 
 test('a lag lasts until no late message that was sent before the next fault is missing', () => {
   const startMs = startUs / 1000
-  const storedMs = Float64Array.from([1, 2900, 700, 1001, 1400, 1700], ms => startMs + ms)
+  // Message 2, which is sent at 667 ms, is late beyond the second fault, and message 4 after it. Message 5 is stored last, in time.
+  const storedMs = Float64Array.from([1, 340, 1500, 1001, 1600, 1700], ms => startMs + ms)
   const faultsMs = [200, 1200, 3000].map(ms => startMs + ms)
-  // Message 1 is late by more than the second fault; message 2 is stored 33 ms after it was sent.
-  expect(lagsOf(ledger, storedMs, faultsMs, 100)).toEqual([2.7, 1.7, 0])
+  expect(lagsOf(ledger, storedMs, faultsMs, 100)).toEqual([1.3, 0.4, 0])
 })
 
 test('CPU between two samples is in proportion', () => {
