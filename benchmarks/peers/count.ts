@@ -63,14 +63,8 @@ export function count({ plan, acknowledged }: Ledger, rows: readonly string[]): 
   return { counts, storedMs }
 }
 
-export interface Stretch {
-  readonly fromMs: number
-  readonly toMs: number
-  readonly messages: number
-}
-
 /** From when a share of the messages is stored, the warm-up, until the last one is. @throws Error if that was one commit */
-export function stretchOf(storedMs: Float64Array, warmUpShare: number): Stretch {
+export function stretchOf(storedMs: Float64Array, warmUpShare: number): { fromMs: number; toMs: number; messages: number } {
   const sorted = storedMs.filter(ms => ms > 0).sort()
   const fromMs = sorted[Math.floor(sorted.length * warmUpShare)] ?? 0
   const toMs = sorted.at(-1) ?? 0
@@ -83,11 +77,7 @@ function sentMsOf({ plan: { startUs, stepUs } }: Ledger, number: number): number
   return (startUs + Math.round(number * stepUs)) / 1000
 }
 
-export interface Waits {
-  readonly p50: number
-  readonly p99: number
-  readonly p999: number
-}
+export type Waits = Readonly<Record<'p50' | 'p99' | 'p999', number>>
 
 /** Milliseconds from the intended sending to the commit, of the messages that were stored; after those of the warm-up. */
 export function waitsOf(ledger: Ledger, storedMs: Float64Array, warmUp: number): Waits {

@@ -12,11 +12,11 @@
 //
 // node benchmarks/peers/index.ts [--quick] [--kills] [--peers sluice,telegraf] [--messages 1000000] [--rounds 3] [--seconds 20] [--rate 2000] [--every 25]
 
+import { execFileSync } from 'node:child_process'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { cpus, release, tmpdir, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { openServer } from '../../database/server.ts'
 import { startKafka } from '../../test/servers/kafka.ts'
 import { startPostgres } from '../../test/servers/postgres.ts'
 import { median } from '../median-time.ts'
@@ -96,13 +96,6 @@ async function measureAll(bench: Bench, results: readonly Result[]): Promise<Lim
   return limits
 }
 
-async function postgresVersion(url: string): Promise<string> {
-  const server = await openServer({ url, applicationName: 'benchmark', connectionsMax: 1 })
-  const [found] = await server.query<{ version: string }>('SELECT version()')
-  await server.close()
-  return found!.version.split(' on ')[0]!
-}
-
 const results: readonly Result[] = (await install()).map(peer => ({ peer, throughput: [], steady: {} }))
 const kafka = await startKafka({ tuning: 'load' })
 const postgres = await startPostgres({ fsync: true, settings: { track_commit_timestamp: 'on' } })
@@ -111,7 +104,8 @@ try {
   const bench = { kafka, postgres, folder }
   const machine = { cpu: cpus()[0]!.model, cores: cpus().length, memoryGb: Math.round(totalmem() / 2 ** 30), linux: release() }
   const kafkaVersion = kafka.classPath.match(/kafka-clients-([\d.]+)\.jar/)?.[1]
-  const versions = { node: process.version, postgres: await postgresVersion(postgres.url), kafka: kafkaVersion }
+  const postgresVersion = execFileSync('psql', [postgres.url, '-Atc', 'SHOW server_version']).toString().trim()
+  const versions = { node: process.version, postgres: postgresVersion, kafka: kafkaVersion }
   let limits: Limit[] = []
   if (values.kills) {
     for (const result of results) {
@@ -129,7 +123,7 @@ try {
   await writeFile(`${file}.json`, JSON.stringify({ machine, versions, options: values, limits, results }))
   if (!values.kills) await writeFile(`${file}.svg`, chart(results))
   console.log(
-    `\n${machine.cores} cores of ${machine.cpu}, Linux ${machine.linux}; ${versions.postgres}; Kafka ${kafkaVersion}; ${file}.json`,
+    `\n${machine.cores} cores of ${machine.cpu}, Linux ${machine.linux}; PostgreSQL ${postgresVersion}, Kafka ${kafkaVersion}; ${file}.json`,
   )
 } finally {
   await postgres.stop()

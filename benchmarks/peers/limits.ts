@@ -1,11 +1,8 @@
 // What no pipeline on this machine can exceed: psql's \copy of ready rows into the peers' table, the broker's own consumer, and JSON.parse on one core.
 
 import { execFile } from 'node:child_process'
-import { createWriteStream } from 'node:fs'
-import { rm } from 'node:fs/promises'
+import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
 import { promisify } from 'node:util'
 import { openServer } from '../../database/server.ts'
 import type { Ledger } from '../../roles/tools/bench/ledger.ts'
@@ -43,23 +40,18 @@ export async function measureLimits({ kafka, postgres, folder }: Bench, topic: s
       const { rowsPerSecond, cpuUsARow, bytesARow } = figures
       return { name: `\\copy of ready rows, ${format}`, messagesPerSecond: rowsPerSecond, cpuUs: cpuUsARow, bytesARow }
     }
-    await pipeline(Readable.from(linesOf(plan)), createWriteStream(file))
+    const lines = Array.from(readingsOf(plan), ({ device, sent_us: sentUs, temperature }) => `${device}\t${sentUs}\t${temperature}\n`)
+    await writeFile(file, lines.join(''))
     const asText = await copy('text')
-    await database.execute('CREATE TABLE ready (LIKE readings)')
-    await execute('psql', [url, '-q', '-c', `\\copy ready FROM '${file}'`])
-    await dump(url, 'SELECT * FROM ready', { file, format: 'binary' })
-    return [
-      asText,
-      await copy('binary'),
+    await execute('psql', [url, '-q', '-c', `\\copy readings FROM '${file}'`])
+    await dump(url, 'SELECT * FROM readings', { file, format: 'binary' })
+    const unstored = [
       { name: "Kafka's ConsumerPerformance", messagesPerSecond: consumed },
       { name: 'JSON.parse on one core', messagesPerSecond: parsed },
     ]
+    return [asText, await copy('binary'), ...unstored]
   } finally {
     await database.close()
     await rm(file, { force: true })
   }
-}
-
-function* linesOf(plan: Ledger['plan']): Generator<string> {
-  for (const { device, sent_us: sentUs, temperature } of readingsOf(plan)) yield `${device}\t${sentUs}\t${temperature}\n`
 }

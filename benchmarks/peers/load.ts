@@ -3,7 +3,7 @@
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { type Ledger, readLedger } from '../../roles/tools/bench/ledger.ts'
+import { readLedger } from '../../roles/tools/bench/ledger.ts'
 
 export interface LoadSettings {
   readonly broker: string
@@ -15,19 +15,13 @@ export interface LoadSettings {
   readonly rate?: number
 }
 
-export interface StartedLoad {
-  /** @throws Error if a message was not acknowledged */
-  readonly ledger: Promise<Ledger>
-  /** What was sent until then is in the ledger. */
-  stop(): void
-}
-
 const execute = promisify(execFile)
 const program = [join(import.meta.dirname, '../../main.ts'), 'bench', 'load']
 /** As in the benchmarks of the writer. */
 const fleet = ['--mix', 'record-json', '--devices', '20000', '--channels', '200']
 
-export function startLoad({ broker, topic, ledger: path, messages, rate }: LoadSettings): StartedLoad {
+/** @returns what was acknowledged, or an error if anything was not, unless it was stopped */
+export function startLoad({ broker, topic, ledger: path, messages, rate }: LoadSettings) {
   const paced = rate === undefined ? [] : ['--rate', String(rate)]
   const running = execute(process.execPath, [...program, ...fleet, '--ledger', path, '--messages', String(messages), ...paced], {
     env: { ...process.env, SVC_LOG_BROKERS: broker, SVC_LOG_TOPIC: topic, SVC_RELATIONAL_URL: 'postgres://unused' },

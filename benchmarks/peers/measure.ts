@@ -8,7 +8,7 @@ import type { Kafka } from '../../test/servers/kafka.ts'
 import type { Postgres } from '../../test/servers/postgres.ts'
 import { cpuSeconds, postgresCpuSeconds, residentMbMax } from '../process-figures.ts'
 import { type Counts, lagsOf, stretchOf, type Waits, waitsOf } from './count.ts'
-import { type StartedLoad, startLoad } from './load.ts'
+import { startLoad } from './load.ts'
 import { type Peer, type Running, type Station, startPeer } from './peer.ts'
 import { openStore, type Store } from './store.ts'
 
@@ -19,13 +19,10 @@ export interface Bench {
   readonly folder: string
 }
 
+type Cpu = Readonly<Record<'peer' | 'store' | 'broker', number>>
+
 /** CPU seconds so far. */
-export interface Sample {
-  readonly atMs: number
-  readonly peer: number
-  readonly store: number
-  readonly broker: number
-}
+export type Sample = Cpu & { readonly atMs: number }
 
 /** A full topic, stored as fast as the peer can. */
 export interface Throughput {
@@ -34,7 +31,7 @@ export interface Throughput {
   readonly isComplete: boolean
   readonly messagesPerSecond: number
   /** µs of CPU a message. */
-  readonly cpuUs: { readonly peer: number; readonly store: number; readonly broker: number }
+  readonly cpuUs: Cpu
   readonly memoryMb: number
   /** On disk, with indexes. */
   readonly bytesARow: number
@@ -97,41 +94,37 @@ export function measureThroughput(bench: Bench, peer: Peer, topic: string, ledge
   return withRun(bench, peer, topic, async (store, station) => {
     const samples: Sample[] = []
     const running = await startPeer(peer, station)
-    let [isComplete, memoryMb] = [false, 0]
-    try {
-      const sample = async (): Promise<void> => {
-        await assertAlive(running)
-        const [own, postgres, broker] = await Promise.all([
-          cpuSeconds(running.pid),
-          postgresCpuSeconds(bench.postgres.folder),
-          cpuSeconds(bench.kafka.pid),
-        ])
-        samples.push({ atMs: Date.now(), peer: own, store: postgres, broker })
-      }
-      isComplete = await store.whenStored(acknowledgedBy(ledger), sample, performance.now() + secondsMax * 1000)
-      memoryMb = await residentMbMax(running.pid)
-    } finally {
-      await running.end('TERM')
+    async function sample(): Promise<void> {
+      await assertAlive(running)
+      const seconds = [cpuSeconds(running.pid), postgresCpuSeconds(bench.postgres.folder), cpuSeconds(bench.kafka.pid)] as const
+      const [own, postgres, broker] = await Promise.all(seconds)
+      samples.push({ atMs: Date.now(), peer: own, store: postgres, broker })
     }
-    const { counts, storedMs } = await store.counted(ledger)
-    if (counts.rows === 0) throw await running.failure('stored nothing')
-    const { fromMs, toMs, messages } = stretchOf(storedMs, warmUpShare)
-    const cpuUs = (of: 'peer' | 'store' | 'broker'): number =>
-      ((secondsAt(samples, toMs, of) - secondsAt(samples, fromMs, of)) * 1e6) / messages
-    return {
-      counts,
-      isComplete,
-      messagesPerSecond: (messages * 1000) / (toMs - fromMs),
-      cpuUs: { peer: cpuUs('peer'), store: cpuUs('store'), broker: cpuUs('broker') },
-      memoryMb,
-      bytesARow: (await store.bytes()) / counts.rows,
-      samples,
+    try {
+      const isComplete = await store.whenStored(acknowledgedBy(ledger), sample, performance.now() + secondsMax * 1000)
+      const memoryMb = await residentMbMax(running.pid)
+      await running.end('TERM')
+      const { counts, storedMs } = await store.counted(ledger)
+      if (counts.rows === 0) throw await running.failure('stored nothing')
+      const { fromMs, toMs, messages } = stretchOf(storedMs, warmUpShare)
+      const cpuUs = (part: keyof Cpu): number => ((secondsAt(samples, toMs, part) - secondsAt(samples, fromMs, part)) * 1e6) / messages
+      return {
+        counts,
+        isComplete,
+        messagesPerSecond: (messages * 1000) / (toMs - fromMs),
+        cpuUs: { peer: cpuUs('peer'), store: cpuUs('store'), broker: cpuUs('broker') },
+        memoryMb,
+        bytesARow: (await store.bytes()) / counts.rows,
+        samples,
+      }
+    } finally {
+      await running.end('KILL')
     }
   })
 }
 
 /** Between two samples, in proportion. */
-export function secondsAt(samples: readonly Sample[], atMs: number, of: 'peer' | 'store' | 'broker'): number {
+export function secondsAt(samples: readonly Sample[], atMs: number, of: keyof Cpu): number {
   const next = samples.findIndex(sample => sample.atMs >= atMs)
   if (next <= 0) return samples.at(next)?.[of] ?? Number.NaN
   const [before, after] = [samples[next - 1]!, samples[next]!]
@@ -142,20 +135,19 @@ export function secondsAt(samples: readonly Sample[], atMs: number, of: 'peer' |
 interface Started {
   readonly store: Store
   readonly running: Running
-  readonly load: StartedLoad
+  readonly load: ReturnType<typeof startLoad>
   readonly start: () => Promise<Running>
 }
 
 function withLoad<T>(bench: Bench, peer: Peer, rate: number, seconds: number, use: (started: Started) => Promise<T>): Promise<T> {
   const topic = `${peer.name}-${runs + 1}`
   return withRun(bench, peer, topic, async (store, station) => {
-    const begin = (name: string, messages: number, paced: { rate?: number }): StartedLoad =>
-      startLoad({ broker: station.broker, topic, ledger: join(station.folder, `${name}.ledger`), messages, ...paced })
-    await begin('first', firstMessages, {}).ledger
-    const start = (): Promise<Running> => startPeer(peer, station)
-    const running = await start()
+    const { broker, folder } = station
+    await startLoad({ broker, topic, ledger: join(folder, 'first.ledger'), messages: firstMessages }).ledger
+    const running = await startPeer(peer, station)
     await store.whenStored(firstMessages, () => assertAlive(running))
-    return use({ store, running, start, load: begin('steady', Math.round(rate * seconds), { rate }) })
+    const load = startLoad({ broker, topic, ledger: join(folder, 'steady.ledger'), messages: Math.round(rate * seconds), rate })
+    return use({ store, running, load, start: () => startPeer(peer, station) })
   })
 }
 

@@ -39,13 +39,10 @@ export interface Peer {
   /** A query for `sent_us`, `temperature` and `xmin` of its rows. */
   readonly rows: string
   /** The program, which reads the topic from its beginning, or from where it was. */
-  command(station: Station): Command | Promise<Command>
+  command(station: Station): Awaitable<{ readonly words: readonly string[]; readonly env?: Readonly<Record<string, string>> }>
 }
 
-export interface Command {
-  readonly words: readonly string[]
-  readonly env?: Readonly<Record<string, string>>
-}
+type Awaitable<T> = T | Promise<T>
 
 /** The table of those that create none. @param time name of the column, and its type */
 export function tableOf(time: string, type: string): readonly string[] {

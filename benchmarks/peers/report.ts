@@ -74,43 +74,28 @@ export function steadyTable(results: readonly Result[]): string {
   return table([['ms from the intended sending to the commit', 'messages/s', 'p50', 'p99', 'p99.9', ...faultNames], ...rows])
 }
 
+/** @param results of a run with kills */
 export function killsTable(results: readonly Result[]): string {
   const lag = (seconds: readonly number[]): string => `${median(seconds).toFixed(1)} (at most ${Math.max(...seconds).toFixed(1)})`
-  const rows = results.flatMap(({ peer, killed }) =>
-    killed === undefined
-      ? []
-      : [
-          [
-            peer.title,
-            whole(killed.counts.acknowledged),
-            ...faultsOf([killed]),
-            lag(killed.lags.peer),
-            lag(killed.lags.store),
-            whole(killed.ended),
-            peer.promise,
-          ],
-        ],
-  )
+  const rows = results.map(({ peer, killed }) => {
+    const { counts, lags, ended } = killed!
+    return [peer.title, whole(counts.acknowledged), ...faultsOf([{ counts }]), lag(lags.peer), lag(lags.store), whole(ended), peer.promise]
+  })
   return table([['', 'messages', ...faultNames, 's of lag: peer killed', 'store killed', 'ended by itself', 'promises'], ...rows])
 }
 
 /** Messages/s, with the least and the most of the rounds. */
 export function chart(results: readonly Result[]): string {
   const [labels, bars, line] = [330, 400, 34]
-  const max = Math.max(...results.flatMap(({ throughput }) => throughput.map(round => round.messagesPerSecond)))
-  const lines = results.map(({ peer, throughput }, at) => {
-    const rates = throughput.map(round => round.messagesPerSecond)
-    const x = (rate: number): string => ((rate / max) * bars).toFixed(1)
-    return `<g transform="translate(${labels} ${10 + at * line})">
-<text x="-10" y="14" text-anchor="end">${peer.title}</text>
-<rect width="${x(median(rates))}" height="18" fill="#2f6f9f"/>
-<path d="M${x(Math.min(...rates))} 9H${x(Math.max(...rates))}" stroke="#222"/>
-<text x="${x(Math.max(...rates))}" y="14" dx="6">${whole(median(rates))} messages/s</text>
-</g>`
+  const rates = results.map(({ throughput }) => throughput.map(round => round.messagesPerSecond))
+  const x = (rate: number): string => ((rate / Math.max(...rates.flat())) * bars).toFixed(1)
+  const lines = rates.map((each, at) => {
+    const [least, middle, most] = [Math.min(...each), median(each), Math.max(...each)]
+    return `<g transform="translate(${labels} ${10 + at * line})"><text x="-10" y="14" text-anchor="end">${results[at]!.peer.title}</text>
+<rect width="${x(middle)}" height="18" fill="#2f6f9f"/><path d="M${x(least)} 9H${x(most)}" stroke="#222"/>
+<text x="${x(most)}" y="14" dx="6">${whole(middle)} messages/s</text></g>`
   })
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${labels + bars + 150} ${10 + results.length * line}" font-family="sans-serif" font-size="13">
-<rect width="100%" height="100%" fill="#fff"/>
-${lines.join('\n')}
-</svg>
-`
+  const size = `${labels + bars + 150} ${10 + results.length * line}`
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${size}" font-family="sans-serif" font-size="13">
+<rect width="100%" height="100%" fill="#fff"/>\n${lines.join('\n')}\n</svg>\n`
 }
