@@ -25,7 +25,9 @@ export function BreakSomething({ overview: { sample, samples, error } }) {
   }
   const isRunning = state?.load.is_running === true
   const isCut = (state?.store.is_cut_until ?? null) !== null
-  if (sample === undefined) return html`<${Problem} error=${error} /><p class="quiet">Waiting for the first figures…</p>`
+  // Together, so that nothing moves.
+  if (sample === undefined || (state === undefined && demo.error === undefined))
+    return html`<${Problem} error=${error} /><p class="quiet">Waiting for the first figures…</p>`
   return html`<p>Start the load, break something, and watch: what comes in is kept, what is stored stops and catches up, and no message is lost or doubled.</p>
     <${Problem} error=${demo.error ?? error} />
     <div class="cards">
