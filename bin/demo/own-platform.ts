@@ -40,7 +40,8 @@ export function openOwnPlatform() {
       const words = [program, 'up', '--port', port, '--data', data]
       child = spawn(process.execPath, words, { env: { ...environment, SVC_MQTT_PORT: '0' }, stdio: ['ignore', output, output] })
       while ((await ask(url, '/readyz').catch(() => '')) === '') {
-        if (child.exitCode !== null) throw new ToolError(`the platform did not start:\n${readFileSync(printed, 'utf8')}`)
+        if (child.exitCode !== null || child.signalCode !== null)
+          throw new ToolError(`the platform did not start:\n${readFileSync(printed, 'utf8')}`)
         await wait(50)
       }
     },

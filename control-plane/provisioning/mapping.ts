@@ -257,7 +257,12 @@ export function openMappings(parts: Parts): Mappings {
         const found = await rows.find(write.user, externalId, write)
         if (found === undefined) return false
         // In the same order in which connecting locks them.
-        const created = idsOf(found.channels).filter(id => !found.existing.includes(id))
+        const created = await rows.unshared(
+          write.user,
+          externalId,
+          idsOf(found.channels).filter(id => !found.existing.includes(id)),
+          write,
+        )
         for (const id of created) await channels.remove(write, id, undefined)
         for (const id of found.things) await things.remove(write, id, undefined)
         write.note('mapping.delete', [...found.things, ...created])

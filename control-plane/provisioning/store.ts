@@ -46,6 +46,8 @@ export interface MappingRows {
   isTaken(credential: ExternalCredential, transaction?: Queries): Promise<boolean>
   /** Those of the channels that the owner has, in the order given. */
   channels(owner: UserId, ids: readonly ChannelId[], transaction?: Queries): Promise<Channel[]>
+  /** Those of the channels, in their order, that no other mapping of the owner shares. */
+  unshared(owner: UserId, externalId: string, channels: readonly ChannelId[], transaction: Queries): Promise<ChannelId[]>
   /** @throws DatabaseError of the constraint `mappings_key_unique` if another owner was faster */
   insert(write: Write & Caller, mapping: NewMapping): Promise<void>
 }
@@ -113,6 +115,12 @@ export function openMappingRows(database: Database, externalKeys: ExternalKeys):
       const sql = `SELECT ${channelsSql('$1::uuid[]', '$2')} AS channels`
       const [row] = await (transaction ?? database).query<{ channels: string }>(sql, [ids, owner])
       return parseChannels(row!.channels)
+    },
+
+    async unshared(owner, externalId, channels, transaction) {
+      const sql = `SELECT id FROM unnest($1::uuid[]) WITH ORDINALITY AS created (id, ordinality) WHERE NOT EXISTS (
+        SELECT FROM control_plane.mappings WHERE owner = $2 AND external_id <> $3 AND created.id = ANY (existing)) ORDER BY ordinality`
+      return (await transaction.query<{ id: ChannelId }>(sql, [channels, owner, externalId])).map(({ id }) => id)
     },
 
     async insert(write, { thing, things, channels, existing, isWhitelisted, issuer, ...credential }) {

@@ -58,7 +58,8 @@ async function checkWritable(database: Database): Promise<void> {
   const { checkStore } = await import('../../sinks/postgres/schema.ts')
   await checkMayCreate(database, 'sluice')
   await checkStore(database)
-  await checkTableRights(database, 'sluice', ['SELECT', 'INSERT', 'UPDATE'], [...ownTables])
+  await checkTableRights(database, 'sluice', ['SELECT', 'INSERT', 'UPDATE'], ['channels', 'dictionary', 'logs', 'offsets', 'series'])
+  await checkTableRights(database, 'sluice', ['SELECT', 'INSERT'], ['formats', 'records'])
 }
 
 /** Replaces permanent errors of the server with a SystemicError that says what to do; rethrows any other error. */

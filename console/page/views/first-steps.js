@@ -17,9 +17,9 @@ export function FirstSteps({ home, sample, onDone }) {
   const device = useLoaded(findDevice, [])
   const [thing, channel] = device.value ?? []
   const isStored = sample.ledger.stored > 0
-  // It may be created elsewhere.
+  // It may be created elsewhere, and an error may pass.
   useEffect(() => {
-    if (device.value?.length === 0) device.reload()
+    if (thing === undefined) device.reload()
   }, [sample.at])
   if (!device.value && device.isLoading) return null
   return html`<div class="guide">

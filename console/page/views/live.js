@@ -40,7 +40,7 @@ function Channel({ id, query }) {
   return html`<${ChannelLine} path="live" id=${id} />
     <details open=${Object.keys(query).length > 0}><summary>Only some series</summary>
       <form class="fields" onChange=${change}>
-        ${Object.entries(filters).map(([name, label]) => html`<${Field} label=${label}><input name=${name} value=${query[name]} /><//>`)}
+        ${Object.entries(filters).map(([name, label]) => html`<${Field} label=${label}><input name=${name} defaultValue=${query[name]} /><//>`)}
       </form>
     </details>
     <${Charts} key=${JSON.stringify(filter)} id=${id} filter=${filter} />`

@@ -170,6 +170,19 @@ describeOnDatabases('layouts', database => {
     expect(((await map(platform, other)).json as unknown as Made).channels).toHaveLength(1)
   })
 
+  test('a channel that a mapping created and another shares stays when the first is deleted', async () => {
+    const [one, other] = [device(), device()]
+    const made = (await map(await open(without({})), one)).json as unknown as Made
+    const [shared, own] = made.channels.map(({ id }) => id) as [ChannelId, ChannelId]
+    const sharing = await open({ ...without({}), channels: [{ id: shared, name: '', metadata: { type: 'control' } }] })
+    await map(sharing, other)
+    const ask = (method: string, path: string): Promise<Answer> => call(first.url, method, path, { authorization: user.token })
+    expect((await ask('DELETE', `/mapping/${one.external_id}`)).status).toBe(204)
+    expect([(await ask('GET', `/channels/${shared}`)).status, (await ask('GET', `/channels/${own}`)).status]).toEqual([200, 403])
+    expect((await ask('DELETE', `/mapping/${other.external_id}`)).status).toBe(204)
+    expect((await ask('GET', `/channels/${shared}`)).status).toBe(200)
+  })
+
   test('without the whitelist nothing is connected, and the configuration is in state 0', async () => {
     const platform = await open(without({ isWhitelisted: false }))
     const body = device()
