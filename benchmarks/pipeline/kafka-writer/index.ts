@@ -6,9 +6,11 @@
 // eight partitions. CPU is that of the writer's process, of all of PostgreSQL's and of the broker's. A store that does not have every row fails the run.
 //
 // --write-heavy replaces the index (series, time) by BRIN, as docs/stores/postgres.md describes; --advised gives the server the settings of that page.
-// With --foreign the topic is one of another producer, with nested JSON, and the writer is measured beside Telegraf as well.
+// With --foreign the topic is one of another producer, with nested JSON, and the writer is measured beside Telegraf as well. With --new-names 1000 each
+// message has a name of its own, from a thousand things.
 //
 // node benchmarks/pipeline/kafka-writer/index.ts [--messages 1000000] [--turns 3] [--workers <n>] [--write-heavy] [--advised] [--foreign]
+//   [--new-names <things>]
 
 import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -20,7 +22,7 @@ import { startKafka } from '../../../test/servers/kafka.ts'
 import { startPostgres } from '../../../test/servers/postgres.ts'
 import { median } from '../../median-time.ts'
 import { measureForeign } from './foreign.ts'
-import { fill } from './load.ts'
+import { fill, fillNewNames } from './load.ts'
 import {
   advisedSettings,
   consumerPerformance,
@@ -43,6 +45,7 @@ const { values } = parseArgs({
     'write-heavy': { type: 'boolean', default: false },
     advised: { type: 'boolean', default: false },
     foreign: { type: 'boolean', default: false },
+    'new-names': { type: 'string' },
   },
 })
 const [messages, turns] = [values.messages, values.turns].map(Number) as [number, number]
@@ -156,10 +159,12 @@ try {
   const index = values['write-heavy'] && !values.foreign ? ', BRIN in place of the index (series, time)' : ''
   console.log(`medians of ${turns} turns, fsync on, ${settings.join(', ')}${index}`)
   if (values.foreign) await measureForeign({ kafka, postgres, file, messages, turns, workers })
-  for (const records of values.foreign ? [] : [1, 12]) {
+  const newNames = values['new-names']
+  for (const records of values.foreign ? [] : newNames === undefined ? [1, 12] : [1]) {
     const count = Math.ceil(messages / records)
     const load = { topic: `of-${records}`, messages: count, rows: count * records }
-    await fill(kafka.brokers, load.topic, load.messages, records)
+    if (newNames === undefined) await fill(kafka.brokers, load.topic, load.messages, records)
+    else await fillNewNames(kafka.brokers, load.topic, load.messages, Number(newNames))
     const rounds: Round[] = []
     // The first turn does not count: the servers create their files, and the broker compiles its code.
     for (let turn = 0; turn <= turns; turn++) {

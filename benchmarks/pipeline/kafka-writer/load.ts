@@ -57,6 +57,17 @@ export function fill(brokers: readonly string[], topic: string, messages: number
   return append(brokers, topic, messages, at => fleetMessage({ at, records, createdUs: epochUs + at * betweenUs }))
 }
 
+/** Creates the topic and appends messages of one record, each with a name of its own, from so many things in as many channels. */
+export function fillNewNames(brokers: readonly string[], topic: string, messages: number, thingsOfNames: number): Promise<void> {
+  const epochUs = Date.now() * 1000 - messages * betweenUs
+  return append(brokers, topic, messages, at => ({
+    ...fleetMessage({ at, records: 1, createdUs: epochUs + at * betweenUs }),
+    channel: id('a165', at % thingsOfNames),
+    publisher: id('a166', at % thingsOfNames),
+    payload: Buffer.from(`[{"n":"urn:dev:ow:10e2073a0108:value-${at}","u":"Cel","v":${20 + (at % 97) / 10}}]`),
+  }))
+}
+
 /** Creates the topic and appends nested documents, keyed by the device, without any header. */
 export function fillForeign(brokers: readonly string[], topic: string, messages: number): Promise<void> {
   const epochMs = Date.now() - messages
