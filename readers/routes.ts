@@ -5,6 +5,7 @@
 
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
+import { eachAtOnce } from '../config/each-at-once.ts'
 import {
   type Access,
   type AccessControl,
@@ -18,7 +19,6 @@ import { errorAnswers } from '../http/openapi/error-schema.ts'
 import { takesGzip } from '../http/requests/accept.ts'
 import { openFairSlots } from '../http/requests/fair-slots.ts'
 import { isAmong } from '../http/requests/if-none-match.ts'
-import { eachAtOnce } from '../sinks/each-at-once.ts'
 import { formatsSchema, pageAnswer } from './answers/answer-schema.ts'
 import { formOf } from './answers/content-negotiation.ts'
 import { openEtags } from './answers/etag.ts'

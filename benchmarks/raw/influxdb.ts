@@ -3,7 +3,7 @@
 import { gzipSync } from 'node:zlib'
 import { Value } from 'typebox/value'
 import { Pool } from 'undici'
-import { eachAtOnce } from '../../sinks/each-at-once.ts'
+import { eachAtOnce } from '../../config/each-at-once.ts'
 import { openAudit } from '../../sinks/influxdb/audit.ts'
 import { cell, fluxFrom, openConnection } from '../../sinks/influxdb/connection.ts'
 import { encode } from '../../sinks/influxdb/encode.ts'

@@ -1,9 +1,9 @@
 // Finds unknown option names in a file or the environment, and suggests the name that was probably meant.
 
 import type { TObject, TSchema } from 'typebox'
-import { nearest } from '../nearest.ts'
 import type { OptionFault } from './faults.ts'
 import { type OptionFile, type OptionTable, placeInFile } from './file.ts'
+import { nearest } from './nearest.ts'
 import { fileKey, isSection, type OptionSpec, variablesOfSpecs } from './schema.ts'
 
 /** The unknown keys of a file, each with the nearest known name. */

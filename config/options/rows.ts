@@ -1,8 +1,8 @@
 // Checks the value of an option; a list of tables is checked table by table, each with its own defaults and faults.
 
-import { nearest } from '../nearest.ts'
 import type { OptionFault } from './faults.ts'
 import type { OptionTable } from './file.ts'
+import { nearest } from './nearest.ts'
 import type { OptionSpec } from './schema.ts'
 import { problemsOf, shown } from './value.ts'
 

@@ -1,6 +1,6 @@
 // The bootstrap content of a layout: its placeholders, checked at the start and filled for each mapping, and the values that the edge agent expects.
 
-import { nearest } from '../../config/nearest.ts'
+import { nearest } from '../../config/options/nearest.ts'
 import { metadataFault } from '../entity.ts'
 import type { ContentTree, ContentValues, Layout } from './layout.ts'
 import { placeholder, requestWords } from './names.ts'

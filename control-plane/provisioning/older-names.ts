@@ -1,8 +1,8 @@
 // Names of release 0.13 in the layout file and the environment: with `compatibility` they are read like the current names, without it they are faults.
 
-import { nearest } from '../../config/nearest.ts'
 import type { OptionFault } from '../../config/options/faults.ts'
 import { type OptionFile, type OptionTable, placeInFile } from '../../config/options/file.ts'
+import { nearest } from '../../config/options/nearest.ts'
 import type { Compatibility } from '../../http/older-clients.ts'
 
 const isOneProcess = 'the services that it found there are one process now'

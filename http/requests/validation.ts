@@ -1,8 +1,8 @@
 // Converts validation errors of a request into faults that say what to do.
 
 import type { FastifySchemaValidationError } from 'fastify'
-import { nearest } from '../../config/nearest.ts'
 import { allowedBy, type Keywords } from '../../config/options/allowed.ts'
+import { nearest } from '../../config/options/nearest.ts'
 import type { Fault } from '../errors.ts'
 import { pointerPart } from './json-body.ts'
 

@@ -3,8 +3,8 @@
 // It works in small batches: a batch is written and recorded as replayed in the store, its rows are counted there, and only then its letters are
 // resolved. A job that is interrupted may leave letters open that are already stored; the next one finds that out and resolves them.
 
+import { eachAtOnce } from '../../config/each-at-once.ts'
 import type { AuditedLog, StoreAudit, Whereabouts } from '../../sinks/audit.ts'
-import { eachAtOnce } from '../../sinks/each-at-once.ts'
 import type { ReplaySink } from '../../sinks/replay.ts'
 import type { Rejection } from '../../sinks/sink.ts'
 import { logPartition } from '../../transformers/log-partition.ts'

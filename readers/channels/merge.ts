@@ -3,7 +3,7 @@
 // Every query is of one channel, so that no store needs another statement. A position is of one message, so the order of rows is total over all channels,
 // and a cursor is one key, whatever their number.
 
-import { eachAtOnce } from '../../sinks/each-at-once.ts'
+import { eachAtOnce } from '../../config/each-at-once.ts'
 import { bucketOrder, charactersOf, openGroupLimit } from '../groups.ts'
 import { type AggregateQuery, type Bucket, compareRows, type Grouped, type PageQuery, type Row } from '../reader.ts'
 

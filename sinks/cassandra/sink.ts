@@ -3,7 +3,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Client, QueryOptions } from 'cassandra-driver'
 import { unlessAborted } from '../../config/aborting.ts'
-import { eachAtOnce } from '../each-at-once.ts'
+import { eachAtOnce } from '../../config/each-at-once.ts'
 import { openFormats } from '../formats.ts'
 import { openKeyedReplay } from '../keyed-replay.ts'
 import { type KeyedStore, openKeyedSink } from '../keyed-sink.ts'

@@ -2,7 +2,7 @@
 
 import { promisify } from 'node:util'
 import { constants, gzip, gzipSync } from 'node:zlib'
-import { eachAtOnce } from '../each-at-once.ts'
+import { eachAtOnce } from '../../config/each-at-once.ts'
 import { openFormats } from '../formats.ts'
 import { openKeyedReplay } from '../keyed-replay.ts'
 import { type KeyedStore, openKeyedSink } from '../keyed-sink.ts'

@@ -3,7 +3,7 @@
 // A piece is an unordered insert: the server tries every row and names those that it refuses. If it refuses the whole command because of the content
 // of a row, the piece is halved until that row is alone.
 
-import { eachAtOnce } from '../each-at-once.ts'
+import { eachAtOnce } from '../../config/each-at-once.ts'
 import type { Rejection } from '../sink.ts'
 import { indexOf, keyOf, rowIdAt } from './bson.ts'
 import type { Connection } from './connection.ts'

@@ -9,8 +9,8 @@
 
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Collection, Db, Document, IndexDescription } from 'mongodb'
+import { eachAtOnce } from '../../config/each-at-once.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
-import { eachAtOnce } from '../each-at-once.ts'
 import { type AddFormats, admitFormats, type FormatRefusal, physicalName as nameBy, type WantedFormat } from '../formats.ts'
 import type { KeyedReplays } from '../keyed-replay.ts'
 import { currentFirst, type LogTable, type RegisteredLog } from '../logs.ts'

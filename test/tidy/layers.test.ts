@@ -34,7 +34,7 @@ test.each([
   [
     'sinks/postgres/sink.ts',
     "import type { Logger } from '../../config/logger.ts'",
-    '1: imports config/logger.ts: sinks/ may import sinks/, transformers/record-batch.ts, transformers/log-partition.ts, transformers/json/canonical.ts, transformers/json/flatten.ts, transformers/json/json-text.ts, transformers/time-units.ts, database/, config/aborting.ts, config/bounded-map.ts, config/decimal-bytes.ts, config/options/variable.ts',
+    '1: imports config/logger.ts: sinks/ may import sinks/, transformers/record-batch.ts, transformers/log-partition.ts, transformers/json/canonical.ts, transformers/json/flatten.ts, transformers/json/json-text.ts, transformers/time-units.ts, database/, config/aborting.ts, config/bounded-map.ts, config/decimal-bytes.ts, config/each-at-once.ts, config/options/variable.ts',
   ],
   [
     'sinks/postgres/sink.ts',
@@ -49,17 +49,17 @@ test.each([
   [
     'readers/routes.ts',
     "import { a } from '../control-plane/index.ts'",
-    '1: imports control-plane/index.ts: readers/ may import readers/, config/, http/, database/, control-plane/client.ts, transformers/json/canonical.ts, transformers/json/exact-json.ts, transformers/json/unflatten.ts, transformers/json/path.ts, transformers/json/times/rfc3339.ts, transformers/time-units.ts, transformers/uuid.ts, sinks/each-at-once.ts',
+    '1: imports control-plane/index.ts: readers/ may import readers/, config/, http/, database/, control-plane/client.ts, transformers/json/canonical.ts, transformers/json/exact-json.ts, transformers/json/unflatten.ts, transformers/json/path.ts, transformers/json/times/rfc3339.ts, transformers/time-units.ts, transformers/uuid.ts',
   ],
   [
     'readers/cassandra/reader.ts',
     "import { a } from '../../sinks/influxdb/connection.ts'",
-    '1: imports sinks/influxdb/connection.ts: readers/cassandra/ may import readers/, config/, http/, database/, control-plane/client.ts, transformers/json/canonical.ts, transformers/json/exact-json.ts, transformers/json/unflatten.ts, transformers/json/path.ts, transformers/json/times/rfc3339.ts, transformers/time-units.ts, transformers/uuid.ts, sinks/each-at-once.ts, sinks/sink-error.ts, sinks/cassandra/',
+    '1: imports sinks/influxdb/connection.ts: readers/cassandra/ may import readers/, config/, http/, database/, control-plane/client.ts, transformers/json/canonical.ts, transformers/json/exact-json.ts, transformers/json/unflatten.ts, transformers/json/path.ts, transformers/json/times/rfc3339.ts, transformers/time-units.ts, transformers/uuid.ts, sinks/sink-error.ts, sinks/cassandra/',
   ],
   [
     'readers/live/stream.ts',
     "import { a } from '../../pipeline/live/tail.ts'",
-    '1: imports pipeline/live/tail.ts: readers/live/ may import readers/, config/, http/, database/, control-plane/client.ts, transformers/json/canonical.ts, transformers/json/exact-json.ts, transformers/json/unflatten.ts, transformers/json/path.ts, transformers/json/times/rfc3339.ts, transformers/time-units.ts, transformers/uuid.ts, sinks/each-at-once.ts, pipeline/live/messages.ts, pipeline/live/rights.ts, transformers/record-batch.ts, transformers/json/json-text.ts',
+    '1: imports pipeline/live/tail.ts: readers/live/ may import readers/, config/, http/, database/, control-plane/client.ts, transformers/json/canonical.ts, transformers/json/exact-json.ts, transformers/json/unflatten.ts, transformers/json/path.ts, transformers/json/times/rfc3339.ts, transformers/time-units.ts, transformers/uuid.ts, pipeline/live/messages.ts, pipeline/live/rights.ts, transformers/record-batch.ts, transformers/json/json-text.ts',
   ],
   [
     'pipeline/writer/loop.ts',
@@ -75,7 +75,7 @@ test.each([
   [
     'sinks/pool.ts',
     "new Worker(new URL('../pipeline/worker.ts', import.meta.url))",
-    '1: imports pipeline/worker.ts: sinks/ may import sinks/, transformers/record-batch.ts, transformers/log-partition.ts, transformers/json/canonical.ts, transformers/json/flatten.ts, transformers/json/json-text.ts, transformers/time-units.ts, database/, config/aborting.ts, config/bounded-map.ts, config/decimal-bytes.ts, config/options/variable.ts',
+    '1: imports pipeline/worker.ts: sinks/ may import sinks/, transformers/record-batch.ts, transformers/log-partition.ts, transformers/json/canonical.ts, transformers/json/flatten.ts, transformers/json/json-text.ts, transformers/time-units.ts, database/, config/aborting.ts, config/bounded-map.ts, config/decimal-bytes.ts, config/each-at-once.ts, config/options/variable.ts',
   ],
   ['database/server.ts', "import pg from 'pg'", '1: the driver pg is imported at once: load it by import() where it is opened'],
   [

@@ -15,7 +15,6 @@ const readersMayImport = [
   'transformers/json/times/rfc3339.ts',
   'transformers/time-units.ts',
   'transformers/uuid.ts',
-  'sinks/each-at-once.ts',
 ]
 
 /** What the code of a folder may import besides the folder itself: prefixes of paths. The longest matching prefix is its rule. */
@@ -36,6 +35,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'config/aborting.ts',
     'config/bounded-map.ts',
     'config/decimal-bytes.ts',
+    'config/each-at-once.ts',
     'config/options/variable.ts',
   ],
   'readers/': readersMayImport,

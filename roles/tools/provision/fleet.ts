@@ -3,7 +3,7 @@
 import { isUtf8 } from 'node:buffer'
 import { extname } from 'node:path'
 import { readInput, ToolError } from '../../../bin/streams.ts'
-import { nearest } from '../../../config/nearest.ts'
+import { nearest } from '../../../config/options/nearest.ts'
 import { short } from '../text.ts'
 import { parseCsv } from './csv.ts'
 
