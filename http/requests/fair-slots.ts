@@ -40,7 +40,7 @@ export interface FairSlots {
 export interface FairSlotsParts {
   readonly max: number
   readonly what: string
-  /** How many turns may wait, since each looks four times a second whether it is next; without it as many as ask. */
+  /** How many turns may wait; without it as many as ask, for work that is bounded before. */
   readonly waitingMax?: number
   /** Once a turn has begun, its work goes on when its signal aborts: for work that nothing can stop. */
   readonly finishes?: boolean
@@ -63,7 +63,8 @@ interface Slot {
   readonly displaced: (reason: HttpError) => void
   /** undefined once it is held. */
   admit: (() => void) | undefined
-  enteredMs: number
+  /** Since when it is held; while it waits, since it began to or last looked for a turn to take. */
+  sinceMs: number
 }
 
 /** No account holds more for long. A part of this size is kept: for accounts that hold nothing else, and turns of those that lately used little. */
@@ -81,6 +82,8 @@ const usedMsMax = 1_500
 const slotMs = 1_000
 /** How long work waits before it takes a turn from work that has run for as long: most ends sooner. */
 const patienceMs = 250
+/** How often those that wait are looked at, all at once: some tens of microseconds for thousands. */
+const lookMs = 50
 const waitMsMax = 30_000
 /** For so long each account keeps one slot, whoever has none. */
 const keptMsMin = 10_000
@@ -92,8 +95,10 @@ const nothing = (): void => undefined
 /** Starts with all slots free. */
 export function openFairSlots({ max, what, waitingMax = Number.POSITIVE_INFINITY, finishes = false }: FairSlotsParts): FairSlots {
   const accounts = new Map<string, Account>()
-  /** In the order of arrival. */
-  const waiting = new Set<Slot>()
+  /** In the order of arrival, each with the time until which it waits. */
+  const waiting = new Map<Slot, number>()
+  /** Runs while any wait. */
+  let looking: NodeJS.Timeout | undefined
   const eachMax = Math.max(1, Math.floor(max * share))
   const keptFrom = max - Math.floor(max * share)
   let held = 0
@@ -132,22 +137,29 @@ export function openFairSlots({ max, what, waitingMax = Number.POSITIVE_INFINITY
     held++
     usedMsOf(account)
     if (slot.isShort) account.running++
-    slot.enteredMs = performance.now()
+    slot.sinceMs = performance.now()
     slot.admit = undefined
-    waiting.delete(slot)
+    endWait(slot)
     admit?.()
   }
 
   function leave(slot: Slot): void {
     const { account } = slot
     if (!account.slots.delete(slot)) return
-    if (!waiting.delete(slot)) {
+    if (!endWait(slot)) {
       held--
       usedMsOf(account)
       if (slot.isShort) account.running--
     }
     if (account.slots.size === 0 && account.usedMs === 0) accounts.delete(account.name)
     admitNext()
+  }
+
+  /** @returns whether it waited */
+  function endWait(slot: Slot): boolean {
+    if (!waiting.delete(slot)) return false
+    if (waiting.size === 0) clearInterval(looking)
+    return true
   }
 
   function loadOf(account: Account): number {
@@ -159,7 +171,7 @@ export function openFairSlots({ max, what, waitingMax = Number.POSITIVE_INFINITY
     while (held < max) {
       let next: Slot | undefined
       let least = Number.POSITIVE_INFINITY
-      for (const slot of waiting) {
+      for (const slot of waiting.keys()) {
         const load = loadOf(slot.account)
         if (load >= least || !isFreeFor(slot)) continue
         next = slot
@@ -178,7 +190,7 @@ export function openFairSlots({ max, what, waitingMax = Number.POSITIVE_INFINITY
       const amount = amountOf(account)
       const last = amount < most ? undefined : [...account.slots].findLast(mayLose)
       if (last === undefined) continue
-      if (latest !== undefined && amount === most && last.isShort && last.enteredMs > latest.enteredMs) continue
+      if (latest !== undefined && amount === most && last.isShort && last.sinceMs > latest.sinceMs) continue
       latest = last
       most = amount
     }
@@ -189,12 +201,12 @@ export function openFairSlots({ max, what, waitingMax = Number.POSITIVE_INFINITY
     let longest: Slot | undefined
     for (const { slots } of accounts.values())
       for (const slot of slots)
-        if (heldMsOf(slot) >= keptMsMin && slot.enteredMs < (longest?.enteredMs ?? Number.POSITIVE_INFINITY)) longest = slot
+        if (heldMsOf(slot) >= keptMsMin && slot.sinceMs < (longest?.sinceMs ?? Number.POSITIVE_INFINITY)) longest = slot
     return longest
   }
 
-  function heldMsOf({ admit, enteredMs }: Slot): number {
-    return admit === undefined ? performance.now() - enteredMs : 0
+  function heldMsOf({ admit, sinceMs }: Slot): number {
+    return admit === undefined ? performance.now() - sinceMs : 0
   }
 
   function mayLose(slot: Slot): boolean {
@@ -222,7 +234,7 @@ export function openFairSlots({ max, what, waitingMax = Number.POSITIVE_INFINITY
     }
     if (waiting.size < waitingMax) return
     let latest: Slot | undefined
-    for (const slot of waiting) {
+    for (const slot of waiting.keys()) {
       const { size } = slot.account.slots
       if (size > slots.size && size >= (latest?.account.slots.size ?? 0)) latest = slot
     }
@@ -238,7 +250,7 @@ export function openFairSlots({ max, what, waitingMax = Number.POSITIVE_INFINITY
         const detail = `your account has ${eachMax} ${what}, and no account gets more than a quarter of all: end some of them`
         throw new HttpError('too_many_requests', detail)
       }
-      const slot: Slot = { account, isShort: false, displaced, admit: undefined, enteredMs: 0 }
+      const slot: Slot = { account, isShort: false, displaced, admit: undefined, sinceMs: 0 }
       const hasNone = account.slots.size === 0
       account.slots.add(slot)
       // Not entered yet, so it is none of those that may be displaced.
@@ -276,7 +288,7 @@ export function openFairSlots({ max, what, waitingMax = Number.POSITIVE_INFINITY
           over.abort(reason)
         }
         const account = accountOf(name)
-        const slot: Slot = { account, isShort: true, displaced, admit: undefined, enteredMs: 0 }
+        const slot: Slot = { account, isShort: true, displaced, admit: undefined, sinceMs: 0 }
         if (!isFreeFor(slot)) demandPlace(account)
         account.slots.add(slot)
         const unfollow = followAbort(signal, over)
@@ -295,27 +307,40 @@ export function openFairSlots({ max, what, waitingMax = Number.POSITIVE_INFINITY
     },
   }
 
-  function turnOf(slot: Slot, over: AbortController, deadlineMs: number): Promise<void> {
-    const { signal } = over
+  function turnOf(slot: Slot, { signal }: AbortController, deadlineMs: number): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const timer = setInterval(() => {
-      // Used time is forgotten, and with it a kept slot may be free for the one that waits.
-      admitNext()
-      const { account, admit } = slot
-      if (admit === undefined) return
-      const usedMs = usedMsOf(account)
-      const loadOfOther = (other: Account): number => (other === account ? 0 : loadOf(other))
-      if (performance.now() >= deadlineMs) over.abort(limitReached())
-      else if (usedMs < littleMsMax) displace(latestOfMost(loadOfOther, slotMs + usedMs + littleMsMax))
-    }, patienceMs)
     const onAbort = (): void => reject(signal.reason)
     signal.addEventListener('abort', onAbort, { once: true })
     slot.admit = resolve
-    waiting.add(slot)
-    return promise.finally(() => {
-      clearInterval(timer)
-      signal.removeEventListener('abort', onAbort)
-    })
+    slot.sinceMs = performance.now()
+    if (waiting.size === 0) looking = setInterval(look, lookMs)
+    waiting.set(slot, deadlineMs)
+    return promise.finally(() => signal.removeEventListener('abort', onAbort))
+  }
+
+  function look(): void {
+    // Used time is forgotten, and with it a kept slot may be free for one that waits.
+    admitNext()
+    const nowMs = performance.now()
+    /** Found no turn to take, so others of theirs need no search. */
+    const inVain = new Set<Account>()
+    for (const [slot, deadlineMs] of waiting) {
+      const { account, sinceMs } = slot
+      if (nowMs >= deadlineMs) {
+        leave(slot)
+        slot.displaced(limitReached())
+      } else if (nowMs - sinceMs >= patienceMs) {
+        slot.sinceMs = nowMs
+        if (!inVain.has(account) && !takeTurn(account)) inVain.add(account)
+      }
+    }
+  }
+
+  /** @returns whether there was one to take */
+  function takeTurn(account: Account): boolean {
+    const usedMs = usedMsOf(account)
+    const loadOfOther = (other: Account): number => (other === account ? 0 : loadOf(other))
+    return usedMs < littleMsMax && displace(latestOfMost(loadOfOther, slotMs + usedMs + littleMsMax))
   }
 
   return fairSlots

@@ -265,6 +265,41 @@ test('work makes room after it ran for a while, not for that of an account which
   expect(began.toSorted()).toEqual(['a', 'a', 'b', 'b', 'c'])
 })
 
+test('one timer looks at all that wait, and none when nothing waits', async () => {
+  const clock = holdClock()
+  const { run, endAll } = openWork(open(1))
+  const leaving = new AbortController()
+  const slots = open(1)
+  const running = slots.run('a', leaving.signal, untilAborted).catch(() => undefined)
+  const left = slots.run('b', leaving.signal, untilAborted).catch(() => undefined)
+  const all = names(40).map(run)
+  expect(vi.getTimerCount()).toBe(2)
+  leaving.abort(new Error('left'))
+  await Promise.all([running, left])
+  expect(vi.getTimerCount()).toBe(1)
+  await clock.pass(100)
+  await endAll()
+  await Promise.all(all)
+  expect(vi.getTimerCount()).toBe(0)
+})
+
+test('work that waits takes no turn before it has waited for a while, also when other work has waited for longer', async () => {
+  const clock = holdClock()
+  const { run, began, endAll } = openWork(open(1))
+  const before = run('b')
+  await clock.pass(5_000)
+  await endAll()
+  const all = [run('a'), run('b')]
+  await clock.pass(5_120)
+  all.push(run('c'))
+  await clock.pass(240)
+  expect(began).toEqual(['b', 'a'])
+  await clock.pass(60)
+  expect(began).toEqual(['b', 'a', 'c'])
+  await endAll()
+  await Promise.all([before, ...all])
+})
+
 test('work makes no room for that of its own account', async () => {
   const clock = holdClock()
   const { run, began, lost, endAll } = openWork(open(1))
