@@ -85,7 +85,7 @@ function topicIn({ brokers, topics }: MetadataResponse, name: string, use: Topic
 }
 
 /**
- * Whoever sees a topic may describe it: an answer without that bit is of a broker that does not tell rights.
+ * A user who sees a topic may describe it: an answer without that bit is of a broker that does not report rights.
  *
  * @throws SystemicError if this user may not use the topic so
  */
