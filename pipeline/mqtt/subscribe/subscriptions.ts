@@ -82,8 +82,12 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       const following = await log.follow(channel, kept && { log: kept.log, offsets: kept.acknowledged, partition: 0, rows: 0 })
       if (following.lost) delivering.countLost(channel)
       const isSame = kept?.log === following.log
+      const stopped = (error: unknown): never => {
+        following.stop()
+        throw error
+      }
       // Below may have been sent before a crash; from there on nothing was sent, also if the log lost messages since.
-      const ends = isSame ? await endsOf(log, channel) : []
+      const ends = isSame ? await endsOf(log, channel).catch(stopped) : []
       const heard: Heard = {
         channel,
         following,

@@ -1,14 +1,18 @@
 // Sessions that outlive their connection: where they go on, what is sent again, and when they end.
+//
+// Longer than most files: all share one store of sessions and one log.
 
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { IConnackPacket, IConnectPacket, IPublishPacket, ISubackPacket } from 'mqtt-packet'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
+import { type LiveMessages, LiveUnavailableError } from '../../../pipeline/live/messages.ts'
 import { openEmbeddedSessions } from '../../../pipeline/mqtt/sessions/embedded.ts'
 import type { SessionStore } from '../../../pipeline/mqtt/sessions/store.ts'
 import { channel, thing } from '../ingest/site.ts'
 import { type FakeTopic, openFakeTopic } from '../live/fake-topic.ts'
+import { openLive } from '../live/follower.ts'
 import type { Client, Version } from './client.ts'
 import { fullWhile, type MqttSite, openSite } from './site.ts'
 
@@ -333,6 +337,27 @@ test('while the log is away a session cannot go on, and keeps what it had', asyn
   topic.failure = undefined
   const later = await connect(site)
   expect(await heard(later, 'a')).toEqual(['a'])
+})
+
+test('where the log goes away while a session is resumed, it is not followed for nothing', async () => {
+  let isAway = false
+  const followed = openLive(topic)
+  onTestFinished(() => followed.close())
+  // The end of the channel is asked for after the session follows it again.
+  const live: LiveMessages = {
+    async follow(...asked) {
+      if (isAway && asked[1] === undefined) throw new LiveUnavailableError('the brokers are away')
+      return await followed.follow(...asked)
+    },
+  }
+  const site = await open({ live })
+  const client = await connect(site)
+  await subscribe(client)
+  await leave(client)
+  isAway = true
+  const refused = await site.open(5, { clean: false, properties: { sessionExpiryInterval: 600 } })
+  expect(await refused.rest()).toMatchObject([{ cmd: 'connack', reasonCode: 0x88 }])
+  await expect.poll(() => topic.openReaders).toBe(0)
 })
 
 test('while sessions cannot be saved, a CONNECT that wants one is refused, and a SUBSCRIBE ends the connection', async () => {

@@ -11,6 +11,7 @@ import type { ArrivalListener } from '../../../pipeline/ingest/arrivals.ts'
 import { openIngestMetrics } from '../../../pipeline/ingest/metrics.ts'
 import type { IngestOptions } from '../../../pipeline/ingest/options.ts'
 import { openPublisher } from '../../../pipeline/ingest/publisher.ts'
+import type { LiveMessages } from '../../../pipeline/live/messages.ts'
 import type { Log, LogPosition, OutgoingMessage } from '../../../pipeline/log.ts'
 import { type MqttListener, openMqttListener } from '../../../pipeline/mqtt/listener.ts'
 import { openMqttMetrics } from '../../../pipeline/mqtt/metrics.ts'
@@ -73,6 +74,8 @@ export interface SiteOptions extends Partial<Omit<MqttOptions, 'host' | 'port' |
   readonly retained?: RetainedStore
   /** In place of one of its own. */
   readonly topic?: FakeTopic
+  /** In place of those of the topic. */
+  readonly live?: LiveMessages
   readonly tls?: ServerTls
   /** Of the certificate of `tls`, for the clients. */
   readonly ca?: string
@@ -102,6 +105,7 @@ export async function openSite({
   arrivals,
   retained = openRetainedInMemory(),
   topic = openFakeTopic(2),
+  live: ownLive,
   ...own
 }: SiteOptions = {}): Promise<MqttSite> {
   const log = openFakeLog()
@@ -150,7 +154,7 @@ export async function openSite({
     tls,
     clientCertificates: webSocketCertificates,
     connectionMetrics: openMqttMetrics(registry),
-    live,
+    live: ownLive ?? live,
     sessions,
     retained,
     arrivals,
