@@ -1,4 +1,4 @@
-// The contract of live messages: what one who follows a channel needs from the log. The only file of this folder that readers and MQTT import.
+// The contract of live messages: what one who follows a channel needs from the log.
 
 import { hash } from 'node:crypto'
 import type { RecordBatch } from '../../transformers/record-batch.ts'
