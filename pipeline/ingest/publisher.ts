@@ -127,31 +127,35 @@ export function openPublisher({
     return { message: isRetained === true ? { ...message, headers: [retainHeader] } : message, decoded }
   }
 
-  /** @throws as `Publisher.publish` */
-  async function append({ publisher, boundedOwner }: Sender, channel: string, all: readonly Checked[]): Promise<Published[]> {
+  /**
+   * @param decoded those of the messages that were decoded: all of a bounded owner
+   * @throws as `Publisher.publish`
+   */
+  async function append(
+    { publisher, boundedOwner }: Sender,
+    channel: string,
+    messages: readonly OutgoingMessage[],
+    decoded: readonly Decoded[],
+  ): Promise<LogPosition[]> {
     if (publisher === null) throw new HttpError('forbidden')
-    quotas?.take(channel, publisher, all.length)
+    quotas?.take(channel, publisher, messages.length)
     let giveBackBytes: (() => void) | undefined
     try {
-      if (boundedOwner !== undefined)
-        giveBackBytes = bounds.take(
-          boundedOwner,
-          all.map(({ decoded }) => decoded!),
-        )
-      const messages = all.map(({ message }) => message)
-      const positions = await log.append(messages, whole)
-      return positions.map((position, at) => {
-        const { partition, offset } = position
-        metrics.accepted(messages[at]!.payload.length)
-        const id = `${logLabel()}-${partition}-${offset}`
-        arrivals?.accepted(publisher, channel, id, position)
-        return { id, log: log.id, partition, offset }
-      })
+      if (boundedOwner !== undefined) giveBackBytes = bounds.take(boundedOwner, decoded)
+      return await log.append(messages, whole)
     } catch (error) {
-      quotas?.giveBack(channel, publisher, all.length)
+      quotas?.giveBack(channel, publisher, messages.length)
       giveBackBytes?.()
       throw error
     }
+  }
+
+  function accepted({ channel, publisher, payload }: OutgoingMessage, position: LogPosition): Published {
+    const { partition, offset } = position
+    metrics.accepted(payload.length)
+    const id = `${logLabel()}-${partition}-${offset}`
+    arrivals?.accepted(publisher, channel, id, position)
+    return { id, log: log.id, partition, offset }
   }
 
   return {
@@ -165,15 +169,19 @@ export function openPublisher({
       if (boundedOwner !== undefined) bounds.check(boundedOwner)
     },
     async publish(publication) {
-      const [published] = await append(publication, publication.channel, [checked(publication)])
-      return published!
+      const { message, decoded } = checked(publication)
+      const [position] = await append(publication, publication.channel, [message], decoded === undefined ? [] : [decoded])
+      return accepted(message, position!)
     },
     async publishAll(sender, publications) {
-      const all: Checked[] = []
+      const messages: OutgoingMessage[] = []
+      const allDecoded: Decoded[] = []
       let bytes = 0
       for (const publication of publications) {
         try {
-          all.push(checked(publication))
+          const { message, decoded } = checked(publication)
+          messages.push(message)
+          if (decoded !== undefined) allDecoded.push(decoded)
         } catch (error) {
           throw publication.line === undefined ? error : inLine(error, publication.line)
         }
@@ -182,8 +190,9 @@ export function openPublisher({
         bytes = 0
         await setImmediate()
       }
-      if (all.length === 0) throw new HttpError('malformed_request', 'the body has no message: send each in a line of its own')
-      return append(sender, sender.channel, all)
+      if (messages.length === 0) throw new HttpError('malformed_request', 'the body has no message: send each in a line of its own')
+      const positions = await append(sender, sender.channel, messages, allDecoded)
+      return positions.map((position, at) => accepted(messages[at]!, position))
     },
   }
 }
