@@ -149,12 +149,16 @@ export async function* numbersOf(rows: AsyncIterable<Row>, { name, path }: Paylo
 
 /**
  * @param rows newest first
+ * @param enter limits the groups, maybe together with those of other calls
  * @throws QueryTooLargeError
  */
-export async function aggregateRows(rows: AsyncIterable<Row>, query: AggregateQuery): Promise<Grouped<Bucket>> {
+export async function aggregateRows(
+  rows: AsyncIterable<Row>,
+  query: AggregateQuery,
+  enter = openGroupLimit('buckets'),
+): Promise<Grouped<Bucket>> {
   const { intervalUs, aggregation, limit, offset } = query
   const groups = new Map<string, Sums>()
-  const enter = openGroupLimit('buckets')
   for await (const row of rows) {
     if (row.kind !== 'senml' || row.value === undefined) continue
     const timeUs = Math.floor(row.timeUs / intervalUs) * intervalUs

@@ -3,7 +3,7 @@
 import { HttpError } from '../http/errors.ts'
 import { countAll, mergeBuckets, mergeRows } from './channels/merge.ts'
 import type { Cursors, Keyset, Total } from './cursor.ts'
-import { aggregateRows, numbersOf } from './groups.ts'
+import { aggregateRows, numbersOf, openGroupLimit } from './groups.ts'
 import { isFiltered } from './matching.ts'
 import {
   type AggregateQuery,
@@ -138,8 +138,10 @@ export async function answerBuckets(
   signal: AbortSignal,
 ): Promise<Answer<Bucket>> {
   const { channels, filter, direction, limit, offset, aggregation, intervalUs, field, count } = request
+  // Several channels are read at once, so one limit is for the groups of all.
+  const enter = openGroupLimit('buckets')
   const aggregate = (query: AggregateQuery): Promise<Grouped<Bucket>> =>
-    field === undefined ? reader.aggregate(query, signal) : aggregateRows(numbersOf(rowsOf(reader, query, signal), field), query)
+    field === undefined ? reader.aggregate(query, signal) : aggregateRows(numbersOf(rowsOf(reader, query, signal), field), query, enter)
   const query: AggregateQuery = { ...filter, direction, limit, offset, aggregation, intervalUs }
   const { groups, total } = await mergeBuckets(channels, query, aggregate)
   // With paging by offset the client advances by the limit, and would skip the rest of a shortened page.

@@ -67,6 +67,9 @@ const headKey = 'read'
 /** An answer that takes many queries: over several channels, or of all documents. Each query has the limit of the store as well. */
 const manyQueriesMsMax = 60_000
 
+/** Each may have 100,000 buckets in memory for so long. */
+const mergedAggregationsMax = 4
+
 /** If the answer took longer, access is checked again before it is sent. */
 const rightMsMax = 1000
 
@@ -92,6 +95,7 @@ export function readerRoutes({ reader, access, key, options, queriesAtOnce, keys
   const queries = openFairSlots({ max: options.queriesMax, what: 'queries' })
   const exports = openFairSlots({ max: options.exportsMax, what: 'exports' })
   const running = openFairSlots({ max: queriesAtOnce, what: 'queries that run at once' })
+  const mergedAggregations = openFairSlots({ max: mergedAggregationsMax, what: 'aggregations of several channels or of a field at once' })
 
   /** The same reader, whose queries take turns with those of other accounts. */
   function inTurn(account: string): Omit<Reader, 'check' | 'close'> {
@@ -141,9 +145,20 @@ export function readerRoutes({ reader, access, key, options, queriesAtOnce, keys
     const serialization: Serialization = { request: readRequest, form, isCoded, url, etagOf }
     // Everything that a response depends on: without a publisher the caller reads the whole channel. And the account, whose turn the query takes.
     const shared = `${owner} ${form} ${isCoded} ${url} ${publisher ?? ''}`
-    const page = await singleFlight.ask(shared, sharedSignal => answer(parts, serialization, sharedSignal), signal)
+    const page = await singleFlight.ask(shared, sharedSignal => answer(owner, parts, serialization, sharedSignal), signal)
     if (performance.now() - askedMs > rightMsMax && !(await isAllowed())) throw new HttpError('forbidden')
     return send(reply, page)
+  }
+
+  async function answer(owner: string, parts: PageParts, serialization: Serialization, signal: AbortSignal): Promise<Serialized> {
+    const { request } = serialization
+    const isAggregation = request.kind === 'aggregate'
+    const ask = (within: AbortSignal): Promise<Serialized> => answerPage(parts, serialization, within)
+    if (request.channels.length === 1 && !(isAggregation && request.field !== undefined)) return await ask(signal)
+    const limits = { timeoutMs: manyQueriesMsMax, expired: tookTooMany }
+    return await withinTimeLimit(signal, limits, ({ signal: within }) =>
+      isAggregation ? mergedAggregations.run(owner, within, ask) : ask(within),
+    )
   }
 
   async function readFormats(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
@@ -260,14 +275,6 @@ const pageResponses = {
 function channelsOf({ params, query }: FastifyRequest): string[] {
   const { channel = [] } = { ...(query as object), ...(params as object) } as { channel?: string | string[] }
   return [...new Set([channel].flat().flatMap(text => parseStoredChannel(text) ?? []))].sort()
-}
-
-async function answer(parts: PageParts, serialization: Serialization, signal: AbortSignal): Promise<Serialized> {
-  const { request } = serialization
-  const isOfOneQuery = request.channels.length === 1 && (request.kind !== 'aggregate' || request.field === undefined)
-  if (isOfOneQuery) return await answerPage(parts, serialization, signal)
-  const limits = { timeoutMs: manyQueriesMsMax, expired: tookTooMany }
-  return await withinTimeLimit(signal, limits, ({ signal: within }) => answerPage(parts, serialization, within))
 }
 
 const tookTooMany = (cause: unknown): QueryTooLargeError =>

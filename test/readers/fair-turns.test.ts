@@ -86,6 +86,39 @@ test('50 accounts that read a hundred channels at once do not keep another one f
   expect(answers.map(({ status }) => status)).toEqual([200, 200, 200])
 })
 
+test.each([
+  ['of a field', `?format=weather&field=payload.t&aggregation=avg&interval=1d`],
+  ['of several channels', `/messages?channel=${channel}&channel=other&aggregation=avg&interval=1d`],
+])('four aggregations %s are merged at once, and others after them', async (_what, query) => {
+  const ends = new Set<() => void>()
+  let most = 0
+  async function held<Answer>(answer: Answer, of: string, signal: AbortSignal): Promise<Answer> {
+    if (of !== channel) return answer
+    const { promise, resolve } = Promise.withResolvers<void>()
+    ends.add(resolve)
+    most = Math.max(most, ends.size)
+    return await Promise.race([promise.then(() => answer), untilAborted(signal)]).finally(() => ends.delete(resolve))
+  }
+  const { ask } = await serveAll({
+    read: ({ channel: of }, signal) => held([], of, signal),
+    aggregate: ({ channel: of }, signal) => held({ groups: [], total: 0 }, of, signal),
+  })
+  let left = 8
+  const answers = greedyNames.slice(0, left).map(async name => {
+    const { status } = await ask(name, query)
+    left--
+    return status
+  })
+  await expect.poll(() => ends.size).toBeGreaterThan(3)
+  await expect
+    .poll(() => {
+      for (const end of ends) end()
+      return left
+    })
+    .toBe(0)
+  expect([await Promise.all(answers), most]).toEqual([Array.from({ length: 8 }, () => 200), 4])
+})
+
 test('50 accounts whose exports never end do not keep another one from an export', async () => {
   const many: Row[] = Array.from({ length: 128 }, () => records.rows[0]!)
   let open = 0

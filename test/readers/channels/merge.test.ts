@@ -123,6 +123,28 @@ test('more buckets up to the end of a page than one query may have are refused, 
   await expect(answer(each)).rejects.toThrow(QueryTooLargeError)
 })
 
+test('the groups of a field are limited in all channels together, also those behind the end of the page', async () => {
+  const [row] = documentsOf(1, 0)
+  const many = channels.slice(0, 17)
+  const origin = { ...row!, payloadText: '{"t":1}' }
+  const reader = {
+    ...unused,
+    read: async ({ channel }: PageQuery): Promise<Row[]> => [
+      { ...origin, channel, createdNs: 86_400_000_000_000n },
+      { ...origin, channel, subtopic: channel.padEnd(1024 * kib, 'x') },
+    ],
+  }
+  const { request } = requestOf(
+    { format: 'weather', aggregation: 'sum', interval: '1d', field: 'payload.t', limit: '1' },
+    many,
+    undefined,
+    1000,
+  )
+  if (request.kind !== 'aggregate') throw new Error('this is no aggregation')
+  expect((await answerBuckets(reader, { ...request, channels: many.slice(0, 15) }, signal)).items).toHaveLength(1)
+  await expect(answerBuckets(reader, request, signal)).rejects.toThrow(QueryTooLargeError)
+})
+
 test('an answer ends after a minute, however fast each of its queries is', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
   let ends = 0
