@@ -244,8 +244,8 @@ function rowsOfChannels(
 }
 
 /**
- * Together the channels that may have more rows have two chunks in memory, since some have more of a page than others. They grow faster, because they
- * begin smaller.
+ * The channels that may have more rows share two chunks equally, since some have more of a page than others. Those that are read again and again, such as
+ * one with many rows among others with few, also share what is left of two chunks with all rows in memory. They grow faster, because they begin smaller.
  */
 const chunksShared = 2
 const sharedGrowth = 8
@@ -258,30 +258,39 @@ function chunksOfChannels(
 ): AsyncGenerator<readonly Row[]> {
   if (channels.length === 1) return chunksOf(query, size, read)
   let channelsLeft = channels.length
-  const share = (amount: number): number => Math.ceil((amount * chunksShared) / channelsLeft)
-  const shared: ChunkSize = {
-    first: share(size.first),
-    growth: sharedGrowth,
-    get most() {
-      return share(size.most)
-    },
-    get bytes() {
-      return share(size.bytes)
-    },
-    get least() {
-      return share(size.least)
-    },
+  let busy: readonly string[] = []
+  let heldBytes = 0
+  function share(channel: string, amount: number): number {
+    const spare = busy.includes(channel) ? (chunksShared - heldBytes / size.bytes) / busy.length : 0
+    return Math.ceil(amount * Math.min(1, Math.max(chunksShared / channelsLeft, spare)))
   }
-  return mergeRows(channels, query, (channel, onLast) =>
-    chunksOf({ ...query, channel, offset: 0, limit: query.offset + query.limit }, shared, async chunk => {
+  function open(channel: string, onLast: () => void): AsyncGenerator<readonly Row[]> {
+    const shared: ChunkSize = {
+      first: share(channel, size.first),
+      growth: sharedGrowth,
+      get most() {
+        return share(channel, size.most)
+      },
+      get bytes() {
+        return share(channel, size.bytes)
+      },
+      get least() {
+        return share(channel, size.least)
+      },
+    }
+    return chunksOf({ ...query, channel, offset: 0, limit: query.offset + query.limit }, shared, async chunk => {
       const rows = await read(chunk)
       if (rows.length < chunk.limit) {
         channelsLeft--
         onLast()
       }
       return rows
-    }),
-  )
+    })
+  }
+  return mergeRows(channels, query, open, (rows, channelsRead) => {
+    busy = channelsRead
+    heldBytes = rows.reduce((sum, row) => sum + bytesOf(row), 0)
+  })
 }
 
 /** Every row that matches a filter, newest first, for aggregations that the store cannot do. */

@@ -235,7 +235,7 @@ export function readerRoutes({ reader, access, key, options, queriesAtOnce, keys
         description:
           'Like the messages of a channel, of up to 100 channels at once: in one order, with one cursor. The caller must have the right to read each of them; ' +
           'otherwise the answer is 403, which does not say which one it is. `latest=true` returns the newest of each series in each channel. ' +
-          'The store gets at least one query for each channel, and an answer that takes longer than a minute is a 422.',
+          'The store gets at least one query for each channel, and a page that takes longer than a minute is a 422.',
         security: [{ thing: [] }, { user: [] }],
         querystring: channelsQuerySchema(options.limitMax, options.offsetMax),
         headers: pageHeaders,

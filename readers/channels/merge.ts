@@ -12,6 +12,7 @@ export const channelsAtOnceMax = 8
 
 /** A channel's rows that were read and not returned yet. */
 interface Source {
+  readonly channel: string
   readonly chunks: AsyncGenerator<readonly Row[]>
   rows: readonly Row[]
   /** With as many rows or fewer, the next ones are read as soon as those of another channel are. */
@@ -23,21 +24,30 @@ interface Source {
  * Rows of all channels in the direction, from the offset on. Of each channel a chunk and a half is in memory.
  *
  * @param open returns a channel's rows, chunk by chunk and without an offset; it calls `onLast` once the next chunk is the last
+ * @param onRead called before each round of reads with the rows in memory, and those channels of the round that were in the last one too
  */
 export async function* mergeRows(
   channels: readonly string[],
   { direction, offset }: Pick<PageQuery, 'direction' | 'offset'>,
   open: (channel: string, onLast: () => void) => AsyncGenerator<readonly Row[]>,
+  onRead: (rows: readonly Row[], busy: readonly string[]) => void,
 ): AsyncGenerator<readonly Row[]> {
   const sign = direction === 'desc' ? -1 : 1
   const inOrder = (one: Row, other: Row): number => sign * compareRows(one, other)
   const sources = channels.map(channel => {
-    const source: Source = { chunks: open(channel, () => void (source.isOver = true)), rows: [], low: 0, isOver: false }
+    const source: Source = { channel, chunks: open(channel, () => void (source.isOver = true)), rows: [], low: 0, isOver: false }
     return source
   })
   let left = offset
+  let lacking: readonly Source[] = sources
   for (;;) {
-    const lacking = sources.filter(({ rows, low, isOver }) => !isOver && rows.length <= low)
+    const before = lacking
+    lacking = sources.filter(({ rows, low, isOver }) => !isOver && rows.length <= low)
+    const busy = lacking.filter(source => before.includes(source))
+    onRead(
+      sources.flatMap(({ rows }) => rows),
+      busy.map(({ channel }) => channel),
+    )
     await eachAtOnce(lacking, channelsAtOnceMax, refill)
     // Rows up to the first end of what was read of a channel: none of them can follow later.
     const ends = sources.flatMap(({ rows, isOver }) => (isOver ? [] : [rows.at(-1)!]))

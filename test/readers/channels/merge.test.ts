@@ -3,8 +3,8 @@
 import { afterEach, expect, test, vi } from 'vitest'
 import { channelsAtOnceMax } from '../../../readers/channels/merge.ts'
 import { groupsMax } from '../../../readers/groups.ts'
-import { answerBuckets, answerRows, bytesOf, pageBytesMax } from '../../../readers/paging.ts'
-import { isBehind, keyOf, type PageQuery, QueryTooLargeError, type Row } from '../../../readers/reader.ts'
+import { answerBuckets, answerRows, bytesOf, exportPages, pageBytesMax } from '../../../readers/paging.ts'
+import { compareRows, isBehind, keyOf, type PageQuery, QueryTooLargeError, type Row } from '../../../readers/reader.ts'
 import type { QueryString } from '../../../readers/request/query-schema.ts'
 import { requestOf } from '../../../readers/request.ts'
 import { records } from '../../conformance/reader/fixture.ts'
@@ -44,13 +44,15 @@ function storeOf(rows: readonly Row[]) {
   return { asked, reader }
 }
 
+const firstUs = 1_793_491_199_000_000
+
 /** In turns of the channels, or all in the first. */
 function recordsIn(count: number, channelOf: (nth: number) => string): Row[] {
   return Array.from({ length: count }, (_, nth) => ({
     ...records.rows[0]!,
     channel: channelOf(nth),
     position: BigInt(nth),
-    timeUs: 1_793_491_199_000_000 - nth,
+    timeUs: firstUs - nth,
   }))
 }
 const inTurns = (nth: number): string => channels[nth % channels.length]!
@@ -89,6 +91,29 @@ test('a page of large documents ends before its limit, and less than three times
   expect(items.reduce((sum, row) => sum + bytesOf(row), 0)).toBeLessThanOrEqual(pageBytesMax)
   expect(hasMore).toBe(true)
   expect(asked.bytes).toBeLessThanOrEqual(3 * pageBytesMax)
+})
+
+test('an export of one busy channel among quiet ones is read in large chunks, and never are many rows in memory', async () => {
+  const [busy, ...quiet] = channels
+  const others = quiet.flatMap((channel, at) =>
+    recordsIn(50, () => channel).map((row, nth) => ({ ...row, position: BigInt(100_000 + at), timeUs: firstUs - 1_000 * nth - 10 * at })),
+  )
+  const rows = [...recordsIn(50_000, () => busy!), ...others].sort((one, other) => compareRows(other, one))
+  const { asked, reader } = storeOf(rows)
+  const { request } = requestOf({ limit: 'all' }, channels, undefined, 1000)
+  if (request.kind !== 'export') throw new Error('this is no export')
+  const found: Row[] = []
+  let foundBytes = 0
+  let mostBytes = 0
+  for await (const page of exportPages({ reader, cursors }, request, signal)) {
+    mostBytes = Math.max(mostBytes, asked.bytes - foundBytes)
+    foundBytes += page.reduce((sum, row) => sum + bytesOf(row), 0)
+    found.push(...page)
+  }
+  expect(found.every((row, nth) => row === rows[nth])).toBe(true)
+  expect(found).toHaveLength(rows.length)
+  expect(asked.queries).toBeLessThan(1_000)
+  expect(mostBytes).toBeLessThan(4 * 1024 * kib)
 })
 
 test('a count ends soon after its bound', async () => {
