@@ -87,8 +87,8 @@ listeningRole('ingest', 'accepts messages from devices and appends them to the l
     const { ingestRoleOptions, loadIngestOptions } = await import('./roles/ingest/options.ts')
     const options = loadIngestOptions(await sources(ingestRoleOptions, path, { http: { ...http } }))
     const { ingest } = await import('./roles/ingest/ingest.ts')
-    const { openCheckedLog } = await import('./roles/kafka-check.ts')
-    await exitAfter(options.logging, () => ingest(options, version!, openCheckedLog))
+    const { openMessagesLog } = await import('./pipeline/kafka/confluent/encoding.ts')
+    await exitAfter(options.logging, () => ingest(options, version!, openMessagesLog))
   })
 
 listeningRole('bridge', 'takes the messages of an MQTT broker into the log', 9088)

@@ -1,10 +1,7 @@
 // What a start needs of Kafka, as checks: brokers that answer, and topics that exist or may be created, with the rights to use them.
 
-import type { Logger } from '../config/logger.ts'
 import { named } from '../config/options/variable.ts'
-import { openMessagesLog } from '../pipeline/kafka/confluent/encoding.ts'
 import { kafkaConnection } from '../pipeline/kafka/connection.ts'
-import type { KafkaLog } from '../pipeline/kafka/log.ts'
 import type { KafkaLogOptions } from '../pipeline/kafka/options.ts'
 import { existingTopics, openTopics, type Topic, type TopicUse } from '../pipeline/kafka/topics.ts'
 import { LogUnavailableError } from '../pipeline/log.ts'
@@ -38,15 +35,9 @@ export async function lookAtTopics({ settings, wanted, use, mayCreate }: TopicsN
   return found
 }
 
-/** Of a role that appends: `ingest`, or a bridge. */
+/** Of a role that appends: `ingest`, or a bridge. A start asks the same when it opens the topic (`openMessagesLog`). */
 export const appendCheck = (log: KafkaLogOptions): Check =>
   topicsCheck({ settings: log, wanted: [log.topic], use: 'write', mayCreate: true })
-
-/** `openMessagesLog`, once the check passes. */
-export async function openCheckedLog(log: KafkaLogOptions, logger: Logger): Promise<KafkaLog> {
-  await appendCheck(log).run(sentence => logger.warn(sentence))
-  return await openMessagesLog(log, logger)
-}
 
 /** @param then looks at what was found, and returns more to say of it */
 export function topicsCheck(needed: TopicsNeeded, then?: (topics: readonly Topic[]) => Promise<string>): Check {

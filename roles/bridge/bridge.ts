@@ -11,9 +11,9 @@ import { openEnvelopeReader } from '../../pipeline/bridge/envelope.ts'
 import { openIntake } from '../../pipeline/bridge/intake.ts'
 import { openIngestMetrics } from '../../pipeline/ingest/metrics.ts'
 import { openReceiptClock } from '../../pipeline/ingest/receipt-clock.ts'
+import { openMessagesLog } from '../../pipeline/kafka/confluent/encoding.ts'
 import type { KafkaLog } from '../../pipeline/kafka/log.ts'
 import { LogUnavailableError } from '../../pipeline/log.ts'
-import { openCheckedLog } from '../kafka-check.ts'
 import { openHealth } from '../writer/health.ts'
 import type { BridgeOptions } from './options.ts'
 
@@ -50,7 +50,7 @@ async function serve(
   await openHealth({ options, version, logger, checks, ready: () => reading !== undefined, metrics: () => registry.metrics() }, closeLater)
 
   log = await openWhenThere({
-    open: () => openCheckedLog(options.log, logger),
+    open: () => openMessagesLog(options.log, logger),
     closeLate: late => late.close(),
     isAway: error => error instanceof LogUnavailableError,
     outage: outages.report('log'),

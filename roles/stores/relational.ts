@@ -49,15 +49,8 @@ function readerTableRights(table: string): string {
 
 const writerUser = (url: string): DatabaseUser => ({ option, url, schemaRights: 'USAGE, CREATE', tableRights: writerTableRights })
 
-/**
- * What a writer needs, which a start creates before it asks.
- *
- * @throws UnpreparedStoreError, DatabaseError
- */
+/** @throws DatabaseError (42501) for a table that a writer may not use */
 async function checkWritable(database: Database): Promise<void> {
-  const { checkStore } = await import('../../sinks/postgres/schema.ts')
-  await checkMayCreate(database, 'sluice')
-  await checkStore(database)
   await checkTableRights(database, 'sluice', ['SELECT', 'INSERT', 'UPDATE'], ['channels', 'dictionary', 'logs', 'offsets', 'series'])
   await checkTableRights(database, 'sluice', ['SELECT', 'INSERT'], ['formats', 'records'])
 }
@@ -109,10 +102,13 @@ export const relational: StoreKind<WriterOptions, ReaderOptions> = {
   async check({ url }, writer, logs, warn) {
     const { openServer } = await import('../../database/server.ts')
     const { readLogs } = await import('../../sinks/postgres/registry.ts')
+    const { checkStore } = await import('../../sinks/postgres/schema.ts')
     const database = await openServer({ url, applicationName: `sluice-check-${writer}`, connectionsMax: 1 })
     try {
       const look = async (): Promise<string> => {
         const server = await checkServer(database, warn)
+        await checkMayCreate(database, 'sluice')
+        await checkStore(database)
         await checkWritable(database)
         checkLogs(await readLogs(database), logs)
         return server
