@@ -17,10 +17,6 @@ export type Warn = (sentence: string) => void
 export interface Check {
   /** As in the metric `dependency_outage`: `log`, `store`; or `addresses`. */
   readonly name: string
-  /** What it asks: `PostgreSQL`. */
-  readonly subject: string
-  /** What to correct if that cannot be reached: `store.url (SVC_RELATIONAL_URL)`. */
-  readonly options: string
   /**
    * Asks, and changes nothing.
    *
@@ -29,6 +25,14 @@ export interface Check {
    * @throws what ends a start, and what it waits for
    */
   readonly run: (warn: Warn) => Promise<string>
+}
+
+/** A check of a server, which may be away. */
+export interface ServerCheck extends Check {
+  /** What it asks: `PostgreSQL`. */
+  readonly subject: string
+  /** What to correct if that cannot be reached: `store.url (SVC_RELATIONAL_URL)`. */
+  readonly options: string
   /** Whether a start waits after this error. */
   readonly isAway: (error: unknown) => boolean
 }
@@ -39,7 +43,7 @@ export interface Check {
  * @throws an error that waiting cannot fix
  */
 export async function passCheck(
-  { run, isAway }: Check,
+  { run, isAway }: ServerCheck,
   { logger, ...waiting }: Pick<Waiting<unknown>, 'outage' | 'signal'> & { readonly logger: Logger },
 ): Promise<void> {
   await openWhenThere({ open: () => run(sentence => logger.warn(sentence)), isAway, ...waiting })
@@ -64,9 +68,6 @@ export function addressesCheck({ http, internal, mqtt }: ListeningOptions, logge
   ]
   return {
     name: 'addresses',
-    subject: 'this machine',
-    options: 'http.host, http.port and internal.listen',
-    isAway: () => false,
     async run(warn) {
       const opened: string[] = []
       for (const { section, host, port, advice, ...files } of listeners) {
@@ -92,9 +93,6 @@ const freeBytesMin = 1024 ** 3
 export function folderCheck(folder: string): Check {
   return {
     name: 'folder',
-    subject: 'the data folder',
-    options: '--data',
-    isAway: () => false,
     async run(warn) {
       const path = resolve(folder)
       const existing = await nearest(path)

@@ -5,7 +5,7 @@ import { kafkaConnection } from '../pipeline/kafka/connection.ts'
 import type { KafkaLogOptions } from '../pipeline/kafka/options.ts'
 import { existingTopics, openTopics, type Topic, type TopicUse } from '../pipeline/kafka/topics.ts'
 import { LogUnavailableError } from '../pipeline/log.ts'
-import type { Check, Warn } from './checks.ts'
+import type { ServerCheck, Warn } from './checks.ts'
 
 /** What a role does with its topics. */
 export interface TopicsNeeded {
@@ -36,11 +36,11 @@ export async function lookAtTopics({ settings, wanted, use, mayCreate }: TopicsN
 }
 
 /** Of a role that appends: `ingest`, or a bridge. A start asks the same when it opens the topic (`openMessagesLog`). */
-export const appendCheck = (log: KafkaLogOptions): Check =>
+export const appendCheck = (log: KafkaLogOptions): ServerCheck =>
   topicsCheck({ settings: log, wanted: [log.topic], use: 'write', mayCreate: true })
 
 /** @param then looks at what was found, and returns more to say of it */
-export function topicsCheck(needed: TopicsNeeded, then?: (topics: readonly Topic[]) => Promise<string>): Check {
+export function topicsCheck(needed: TopicsNeeded, then?: (topics: readonly Topic[]) => Promise<string>): ServerCheck {
   return {
     name: 'log',
     subject: 'Kafka',

@@ -10,7 +10,7 @@ import { openRemoteAccess } from '../control-plane/remote/access.ts'
 import type { ControlOptions } from '../control-plane/remote/options.ts'
 import { ControlPlaneRefusalError } from '../control-plane/remote/requests.ts'
 import { readTlsFiles } from '../http/tls-files.ts'
-import type { Check } from './checks.ts'
+import type { ServerCheck } from './checks.ts'
 
 /** How long a cached grant is used at most while revocations may be missed. */
 const unheardMsMax = 5_000
@@ -18,7 +18,7 @@ const unheardMsMax = 5_000
 export interface RoleAccess {
   readonly access: AccessControl
   /** That the control plane is reached, accepts the token, and is one. Its run throws ControlPlaneRefusalError for what waiting cannot fix. */
-  readonly startCheck: Check
+  readonly startCheck: ServerCheck
   /** False while it rejects the token, or another server answers at its address: no request can be served then. */
   isAccepted(): boolean
   /** @throws Error while the control plane is away */

@@ -20,7 +20,7 @@ import { openServer } from '../../database/server.ts'
 import { HttpError } from '../../http/errors.ts'
 import type { RoleListeners } from '../../http/role-listeners.ts'
 import { readServerTls } from '../../http/tls-files.ts'
-import { type Check, passCheck } from '../checks.ts'
+import { passCheck, type ServerCheck } from '../checks.ts'
 import { type RoleScope, runRole } from '../run-role.ts'
 import type { ApiOptions } from './options.ts'
 
@@ -64,7 +64,7 @@ export async function openApiDatabase(
   // No request is waiting now, and an unresponsive database would delay the stop.
   closeLater(() => Promise.race([database.close(), wait(databaseCloseMsMax)]))
   const masterKeys = parseMasterKeys(masterKey, 'SVC_MASTER_KEY')
-  const check: Check = {
+  const check: ServerCheck = {
     name: 'database',
     subject: 'PostgreSQL',
     options: databaseUser.option,

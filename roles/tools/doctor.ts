@@ -7,7 +7,7 @@ import { createLogger } from '../../config/logger.ts'
 import type { OptionSources } from '../../config/options/options.ts'
 import { factOf, openOutage } from '../../config/outage.ts'
 import { openCleanup, type ProcessScope } from '../../config/run-process.ts'
-import { addressesCheck, type Check, folderCheck } from '../checks.ts'
+import { addressesCheck, type Check, folderCheck, type ServerCheck } from '../checks.ts'
 import { configPathVariable, type StoreName, storeNamesText } from '../stores/store.ts'
 import { answered, answering } from './failure.ts'
 import { type Sources, storeNamed } from './target/flags.ts'
@@ -58,6 +58,8 @@ interface Examination {
 /** Longer than a start waits for one answer. */
 const checkMsMax = 20_000
 
+type AnyCheck = Check | ServerCheck
+
 /** @returns whether the role could start now */
 async function examine(role: string, storeName: string | undefined, { config, sources, print }: Examination): Promise<boolean> {
   const list = Object.hasOwn(lists, role) ? lists[role] : undefined
@@ -66,7 +68,7 @@ async function examine(role: string, storeName: string | undefined, { config, so
   const cleanup = openCleanup(logger)
   try {
     const load: Parts['load'] = (schema, fileVariable = '') => sources(schema, config, {}, fileVariable)
-    let checks: readonly Check[]
+    let checks: readonly AnyCheck[]
     try {
       checks = await list({ load, store: () => storeNamed(storeName ?? ''), logger, closeLater: close => cleanup.add(close) })
     } catch (error) {
@@ -87,7 +89,8 @@ async function examine(role: string, storeName: string | undefined, { config, so
   }
 }
 
-async function resultsOf({ name, subject, options, run, isAway }: Check): Promise<Found[]> {
+async function resultsOf(check: AnyCheck): Promise<Found[]> {
+  const { name, run } = check
   const found: Found[] = []
   const slow = Promise.withResolvers<never>()
   const timer = setTimeout(() => slow.reject(new Error(`no answer within ${checkMsMax / 1000} s`)), checkMsMax)
@@ -95,8 +98,10 @@ async function resultsOf({ name, subject, options, run, isAway }: Check): Promis
     const detail = await Promise.race([run(sentence => void found.push({ check: name, status: 'warn', detail: sentence })), slow.promise])
     if (detail !== '') found.unshift({ check: name, status: 'ok', detail })
   } catch (error) {
-    const away = `${subject} is away (${factOf(error)}): start it, or correct ${options}`
-    found.push(isAway(error) ? { check: name, status: 'away', detail: away } : { check: name, status: 'fault', detail: factOf(error) })
+    if ('isAway' in check && check.isAway(error)) {
+      const detail = `${check.subject} is away (${factOf(error)}): start it, or correct ${check.options}`
+      found.push({ check: name, status: 'away', detail })
+    } else found.push({ check: name, status: 'fault', detail: factOf(error) })
   } finally {
     clearTimeout(timer)
   }
@@ -110,7 +115,7 @@ interface Parts extends Pick<ProcessScope, 'closeLater'> {
 }
 
 /** The checks of each role, once its options are loaded. @throws OptionsError, SecretError */
-const lists: Readonly<Record<string, (parts: Parts) => Promise<readonly Check[]>>> = {
+const lists: Readonly<Record<string, (parts: Parts) => Promise<readonly AnyCheck[]>>> = {
   async up({ load, logger }) {
     const { loadUpOptions, upOptions } = await import('../../up-options.ts')
     const options = loadUpOptions(await load(upOptions))

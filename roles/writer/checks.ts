@@ -8,14 +8,14 @@ import { SystemicError } from '../../pipeline/systemic-error.ts'
 import { deadLettersTopic } from '../../pipeline/writer/dead-letters.ts'
 import type { LogIdentity } from '../../sinks/logs.ts'
 import { UnpreparedStoreError } from '../../sinks/sink-error.ts'
-import type { Check } from '../checks.ts'
+import type { ServerCheck } from '../checks.ts'
 import { lookAtTopics, topicsCheck } from '../kafka-check.ts'
 import { databaseNames, type StoreKind } from '../stores/store.ts'
 import { assertWriterMemory, writerMemoryBytesMax } from './memory.ts'
 import type { WriterOptions } from './options.ts'
 
 /** Of the log: for each start, before it opens the topics. @param onFound gets the topics that exist */
-export function writerLogCheck(store: StoreKind['name'], options: WriterOptions, onFound?: (topics: readonly Topic[]) => void): Check {
+export function writerLogCheck(store: StoreKind['name'], options: WriterOptions, onFound?: (topics: readonly Topic[]) => void): ServerCheck {
   const { log } = options
   const needed = { settings: log, wanted: wantedTopics(log), use: 'read', mayCreate: log.create } as const
   return topicsCheck(needed, async topics => {
@@ -42,7 +42,7 @@ async function checkGroup({ log }: WriterOptions, group: string, topic: string):
 }
 
 /** Of the log and of the store, to which the log's check gives what it found. */
-export async function writerChecks(kind: StoreKind, options: WriterOptions): Promise<Check[]> {
+export async function writerChecks(kind: StoreKind, options: WriterOptions): Promise<ServerCheck[]> {
   const { log, transformer, store } = options
   const writer = log.group ?? kind.name
   const classify = await kind.classifier()
@@ -51,7 +51,7 @@ export async function writerChecks(kind: StoreKind, options: WriterOptions): Pro
     const { contentTypes } = transformer
     logs = topics.map(({ name, id }) => ({ logName: name, logId: id, writer, contentTypes, acceptNewLog: log.acceptNew }))
   })
-  const storeCheck: Check = {
+  const storeCheck: ServerCheck = {
     name: 'store',
     subject: databaseNames[kind.name],
     options: named('store.url', `SVC_${kind.name.toUpperCase()}_URL`),
