@@ -20,6 +20,8 @@ interface ReaderOptions extends ReaderStoreOptions {
 }
 
 const option = named('store.url', 'SVC_RELATIONAL_URL')
+/** Of a statement of `check`: a table may be locked. */
+const checkMsMax = 5_000
 
 /** Tables of the schema `sluice`, but for the months of records. The server's messages do not name the schema; all other tables belong to formats. */
 const ownTables: ReadonlySet<string> = new Set([
@@ -103,7 +105,8 @@ export const relational: StoreKind<WriterOptions, ReaderOptions> = {
     const { openServer } = await import('../../database/server.ts')
     const { readLogs } = await import('../../sinks/postgres/registry.ts')
     const { checkStore } = await import('../../sinks/postgres/schema.ts')
-    const database = await openServer({ url, applicationName: `sluice-check-${writer}`, connectionsMax: 1 })
+    const applicationName = `sluice-check-${writer}`
+    const database = await openServer({ url, applicationName, connectionsMax: 1, statementTimeoutMs: checkMsMax })
     try {
       const look = async (): Promise<string> => {
         const server = await checkServer(database, warn)

@@ -35,9 +35,11 @@ Examples:
   ./sluice doctor api --json | jq -r 'select(.status != "ok") | .detail'
 `,
     )
-    .action((role: string, store: string | undefined, { config, json = false }: { config?: string; json?: boolean }) =>
-      answered(() => examine(role, store, { config, sources, print: found => writeOutput(json ? jsonLine(found) : lineOf(found)) })),
-    )
+    .action(async (role: string, store: string | undefined, { config, json = false }: { config?: string; json?: boolean }) => {
+      await answered(() => examine(role, store, { config, sources, print: found => writeOutput(json ? jsonLine(found) : lineOf(found)) }))
+      // A check that was too slow still waits for its answer.
+      process.exit()
+    })
 }
 
 interface Found {
@@ -93,12 +95,13 @@ async function resultsOf(check: AnyCheck): Promise<Found[]> {
   const { name, run } = check
   const found: Found[] = []
   const slow = Promise.withResolvers<never>()
-  const timer = setTimeout(() => slow.reject(new Error(`no answer within ${checkMsMax / 1000} s`)), checkMsMax)
+  const late = new Error(`no answer within ${checkMsMax / 1000} s`)
+  const timer = setTimeout(() => slow.reject(late), checkMsMax)
   try {
     const detail = await Promise.race([run(sentence => void found.push({ check: name, status: 'warn', detail: sentence })), slow.promise])
     if (detail !== '') found.unshift({ check: name, status: 'ok', detail })
   } catch (error) {
-    if ('isAway' in check && check.isAway(error)) {
+    if ('isAway' in check && (error === late || check.isAway(error))) {
       const detail = `${check.subject} is away (${factOf(error)}): start it, or correct ${check.options}`
       found.push({ check: name, status: 'away', detail })
     } else found.push({ check: name, status: 'fault', detail: factOf(error) })

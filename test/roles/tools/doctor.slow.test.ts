@@ -142,6 +142,21 @@ describeWithOwnKafka(
         expect(await startFailure(changed)).toBe(found.find(({ check }) => check === at)!.detail)
       })
 
+      test('a table that another session has locked is away, and the doctor ends', async () => {
+        await database.execute('CREATE SCHEMA control_plane; CREATE TABLE control_plane.migrations (name text)')
+        await database.transaction(async transaction => {
+          await transaction.execute('LOCK TABLE sluice.logs, control_plane.migrations')
+          const [writer, api] = await Promise.all([
+            examined(['writer', 'relational'], environment),
+            examined(['api'], apiEnvironment(environment['SVC_RELATIONAL_URL']!)),
+          ])
+          const awayIn = (check: string, fact: RegExp) => ({ check, status: 'away', detail: expect.stringMatching(fact) })
+          expect([writer.code, writer.found.at(-1)]).toEqual([1, awayIn('store', /^PostgreSQL is away \(57014 .*correct store\.url/)])
+          const late = /^PostgreSQL is away \(no answer within 20 s\): .*correct database\.url/
+          expect([api.code, api.found.at(-1)]).toEqual([1, awayIn('database', late)])
+        })
+      })
+
       test('options that cannot be loaded are all that is checked', async () => {
         const { code, found } = await examined(['api'], { SVC_DATABASE_URL: environment['SVC_RELATIONAL_URL']! })
         expect([code, found]).toEqual([1, [{ check: 'options', status: 'fault', detail: expect.stringMatching(/SVC_MASTER_KEY/) }]])
