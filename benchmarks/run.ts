@@ -2,7 +2,7 @@
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readdir } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 
 const folder = new URL('.', import.meta.url).pathname
@@ -22,6 +22,7 @@ const given = process.argv.slice(2)
 const optionsFrom = given.findIndex(word => word.startsWith('-'))
 const words = optionsFrom === -1 ? given : given.slice(0, optionsFrom)
 const options = given.slice(words.length)
+const wantsHelp = options.some(option => ['-h', '--help'].includes(option))
 const all = await benchmarks()
 if (words.length === 0) {
   console.log(`Usage: npm run bench -- <words> [options]
@@ -30,9 +31,10 @@ if (words.length === 0) {
   npm run bench -- up publish                          ... and both words
   npm run bench -- all
   npm run bench -- control-plane --things 100000       options are the benchmark's own, where the words name a single one
+  npm run bench -- control-plane --help                ... which this prints, from its first comment
 `)
   for (const path of all) console.log(`  ${path}`)
-  process.exit(options.includes('--help') ? 0 : 2)
+  process.exit(wantsHelp ? 0 : 2)
 }
 const chosen = words.length === 1 && words[0] === 'all' ? all : all.filter(path => words.every(word => path.includes(word)))
 if (chosen.length === 0) {
@@ -42,6 +44,11 @@ if (chosen.length === 0) {
 if (options.length > 0 && chosen.length > 1) {
   console.error(`options are for a single benchmark, and these have ${words.join(' and ')} in their path:\n  ${chosen.join('\n  ')}`)
   process.exit(2)
+}
+if (wantsHelp) {
+  const source = await readFile(join(folder, chosen[0]!), 'utf8')
+  console.log(source.slice(0, source.search(/^(?!\/\/)/m)).replaceAll(/^\/\/ ?/gm, ''))
+  process.exit()
 }
 for (const path of chosen) {
   console.log(`\n${path}`)

@@ -1,4 +1,18 @@
 // The control plane with a million things: how long its queries take compared with 10,000 things, and how many requests a process serves.
+//
+// Fills two databases of one PostgreSQL server, asks each question in both in turns, and loads one process with GET /things/<id>.
+// With a million things that takes about five minutes and 4 GB of disk.
+//
+//   --things <n>       things of the large database, a multiple of 10,000; a tenth belongs to one owner (default 1000000)
+//   --rounds <n>       how often each question is asked (default 300)
+//   --turns <n>        turns of load on each route (default 5)
+//   --seconds <n>      of each turn (default 5)
+//   --connections <n>  that ask at once (default 16)
+//
+// Examples:
+//   npm run bench -- control-plane
+//   npm run bench -- control-plane --things 100000 --rounds 100
+//   npm run bench -- control-plane --turns 1 --seconds 1       a quick look at the whole
 
 import { parseArgs } from 'node:util'
 import { populationOf } from '../../test/control-plane/population.ts'
@@ -7,23 +21,6 @@ import { type Asked, measureRequests } from './requests.ts'
 import { openSite } from './site.ts'
 import { measureThroughput, type Throughput } from './throughput.ts'
 
-const usage = `Usage: npm run bench -- control-plane [options]
-
-Fills two databases of one PostgreSQL server, asks each question in both in turns, and loads one process with GET /things/<id>.
-With a million things that takes about five minutes and 4 GB of disk.
-
-  --things <n>       things of the large database, a multiple of 10,000; a tenth belongs to one owner (default 1000000)
-  --rounds <n>       how often each question is asked (default 300)
-  --turns <n>        turns of load on each route (default 5)
-  --seconds <n>      of each turn (default 5)
-  --connections <n>  that ask at once (default 16)
-
-Examples:
-  npm run bench -- control-plane
-  npm run bench -- control-plane --things 100000 --rounds 100
-  npm run bench -- control-plane --turns 1 --seconds 1       a quick look at the whole
-`
-
 const { values } = parseArgs({
   options: {
     things: { type: 'string', default: '1000000' },
@@ -31,13 +28,12 @@ const { values } = parseArgs({
     turns: { type: 'string', default: '5' },
     seconds: { type: 'string', default: '5' },
     connections: { type: 'string', default: '16' },
-    help: { type: 'boolean', short: 'h', default: false },
   },
 })
 const smallThings = 10_000
 const things = Number(values.things)
 if (!(things > 0 && things % smallThings === 0)) {
-  console.error(`--things is ${values.things}: give a multiple of ${smallThings}\n\n${usage}`)
+  console.error(`--things is ${values.things}: give a multiple of ${smallThings}`)
   process.exit(2)
 }
 /** Allowed ratio of the time of a query in the large site to that in the small one. */
@@ -101,5 +97,4 @@ async function measure(): Promise<void> {
   }
 }
 
-if (values.help) console.log(usage)
-else await measure()
+await measure()

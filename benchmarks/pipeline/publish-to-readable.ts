@@ -7,6 +7,8 @@
 // which the writer commits together with the rows. Default settings and fsync on; --advised gives the server those of docs/stores/postgres.md.
 //
 // node benchmarks/pipeline/publish-to-readable.ts [--rate <messages/s>] [--messages 1000000] [--seconds 20] [--turns 3] [--advised]
+//
+// Example: npm run bench -- publish-to-readable --rate 2000 --seconds 10 --turns 1
 
 import { setTimeout as wait } from 'node:timers/promises'
 import { parseArgs } from 'node:util'

@@ -1,4 +1,15 @@
 // How long `./sluice provision` takes for a fleet with the default layout, with `./sluice api` on a PostgreSQL server.
+//
+// Starts a PostgreSQL server, with fsync, and `./sluice api`, and maps a fleet with `./sluice provision`: each mapping makes a thing, two channels, their
+// connections and a bootstrap configuration. Everything runs on this machine.
+//
+//   --devices <n>      of the fleet (default 1000)
+//   --concurrency <n>  mappings at once, as of `./sluice provision` (default 8)
+//   --turns <n>        fleets, one after the other (default 3)
+//
+// Examples:
+//   npm run bench -- provision                               with the benchmark of certificates
+//   npm run bench -- provision/fleet --devices 100 --turns 1   a quick look at the whole
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -10,26 +21,11 @@ import { parseArgs } from 'node:util'
 import { generateSecret } from '../../config/secrets.ts'
 import { startPostgres } from '../../test/servers/postgres.ts'
 
-const usage = `Usage: npm run bench -- provision/fleet [options]
-
-Starts a PostgreSQL server, with fsync, and \`./sluice api\`, and maps a fleet with \`./sluice provision\`: each mapping makes a thing, two channels, their
-connections and a bootstrap configuration. Everything runs on this machine.
-
-  --devices <n>      of the fleet (default 1000)
-  --concurrency <n>  mappings at once, as of \`./sluice provision\` (default 8)
-  --turns <n>        fleets, one after the other (default 3)
-
-Examples:
-  npm run bench -- provision                               with the benchmark of certificates
-  npm run bench -- provision/fleet --devices 100 --turns 1   a quick look at the whole
-`
-
 const { values } = parseArgs({
   options: {
     devices: { type: 'string', default: '1000' },
     concurrency: { type: 'string', default: '8' },
     turns: { type: 'string', default: '3' },
-    help: { type: 'boolean', short: 'h', default: false },
   },
 })
 const devices = Number(values.devices)
@@ -104,5 +100,4 @@ async function measure(): Promise<void> {
   }
 }
 
-if (values.help) console.log(usage)
-else await measure()
+await measure()

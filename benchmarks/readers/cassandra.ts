@@ -3,6 +3,8 @@
 // One channel with these rows by 500 publishers on a separate node, over four days and over 240 days. The bare statement is given the day of the page's
 // first row, which the reader has to look up. First pages of one publisher are compared with the channel's, with the index and without it. Requests
 // that read more than a page are measured over four days, without a comparison.
+//
+// Example: npm run bench -- readers/cassandra --rows 100000
 
 import { parseArgs } from 'node:util'
 import { defaultBackOff, retry } from '../../pipeline/writer/retry.ts'

@@ -2,6 +2,8 @@
 //
 // One channel of 500 publishers has all the rows, and 1,000 channels have as many again. The reader alternates, over the same connection, with a query
 // written by hand for the time range in which the page is known to be: all fields, pivoted into rows, sorted and limited.
+//
+// Example: npm run bench -- readers/influxdb --rows 100000 --turns 5
 
 import { parseArgs } from 'node:util'
 import { Value } from 'typebox/value'

@@ -6,6 +6,8 @@
 // page, like those of a dashboard, or each reads the page of a different channel. Three sources of rows: memory, which measures everything except the
 // store, without changes and with a new record for each query, so that no page was printed before; and a PostgreSQL server with its driver, where the
 // server occupies a core of the machine, so CPU time for each request says more than requests/s.
+//
+// Example: npm run bench -- readers/requests --seconds 1 --turns 1
 
 import { fork } from 'node:child_process'
 import { once } from 'node:events'

@@ -4,6 +4,8 @@
 //
 // The raw loops and their parameters are in benchmarks/raw. Their requests are prepared before the measurement; the sink gets record batches like from
 // the pipeline, and encodes one while the previous one is written. After each turn the rows in the store are counted.
+//
+// Example: npm run bench -- stores --turns 1 mongodb
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { parseArgs } from 'node:util'

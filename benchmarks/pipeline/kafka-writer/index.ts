@@ -11,6 +11,8 @@
 //
 // node benchmarks/pipeline/kafka-writer/index.ts [--messages 1000000] [--turns 3] [--workers <n>] [--write-heavy] [--advised] [--foreign]
 //   [--new-names <things>]
+//
+// Example: npm run bench -- kafka-writer --messages 200000 --turns 1 --advised
 
 import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
