@@ -1,16 +1,22 @@
 // Sluice beside what people would use instead, from one Kafka topic into PostgreSQL: `npm run bench -- peers`.
 //
-// In rounds, and in turns within a round, each peer (peer.ts has the contract) stores a full topic as fast as it can, and then messages that are sent at 50
-// and 80 % of its own median maximum. The tables have medians of all rounds, with the least and the most. Every row is counted in the store and compared
-// with the ledger of the load, with its value; the rate and the waits come from the times at which the store committed. The first fifth of a topic, and the
-// first ten seconds of a steady load, are the warm-up. CPU is that of the peer's process, of all of PostgreSQL's and of the broker's.
+// In rounds, and in turns within a round, of which each begins with another peer, each peer (peer.ts has the contract) stores a full topic as fast as it can,
+// and then messages that are sent at 50 and 80 % of its own median maximum. The tables have medians of all rounds, with the least and the most. Every row is
+// counted in the store and compared with the ledger of the load, with its value; the rate and the waits come from the times at which the store committed. The
+// first fifth of a topic, and the first ten seconds of a steady load, are the warm-up. CPU is that of the peer's process, of all of PostgreSQL's and of the
+// broker's.
 //
 // --kills instead sends messages at a constant rate while the peer is killed ten times (SIGKILL) and the store twice, and says what was lost and doubled, and
-// how long the lag lasted. --quick measures one peer beside Sluice, in one round: ten minutes. What cannot be had says why, and is left out.
+// how long the lag lasted. --quick measures one peer beside Sluice, in one round: ten minutes. What cannot be had says why, and is left out;
+// so is a peer that ends by itself.
 //
 // Figures, samples, versions and hardware go into a JSON file, and the chart into an SVG file beside it, in data/peers or --out. The first run builds the peers.
 //
 // node benchmarks/peers/index.ts [--quick] [--kills] [--peers sluice,telegraf] [--messages 1000000] [--rounds 3] [--seconds 20] [--rate 2000] [--every 25]
+//   [--out data/peers]
+// --seconds is the length of a steady load, and --rate the messages a second under kills, which come --every so many seconds.
+//
+// Example: npm run bench -- peers --peers sluice,telegraf --messages 200000 --rounds 1
 
 import { execFileSync } from 'node:child_process'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -24,7 +30,7 @@ import { kafkaConnect } from './kafka-connect.ts'
 import { type Limit, measureLimits } from './limits.ts'
 import { startLoad } from './load.ts'
 import { type Bench, measureKills, measureSteady, measureThroughput } from './measure.ts'
-import type { Peer } from './peer.ts'
+import { type Peer, PeerFailure } from './peer.ts'
 import { chart, killsTable, type Result, steadyTable, throughputTable, whole } from './report.ts'
 import { rowAtATime } from './row-at-a-time.ts'
 import { sluice } from './sluice.ts'
@@ -72,31 +78,56 @@ async function install(): Promise<Peer[]> {
   return ready
 }
 
-async function measureAll(bench: Bench, results: readonly Result[]): Promise<Limit[]> {
+const results: Result[] = (await install()).map(peer => ({ peer, throughput: [], steady: {} }))
+const failures: string[] = []
+
+/** A peer that fails is left out from then on. */
+async function unlessFailed(result: Result, measure: () => Promise<void>): Promise<void> {
+  try {
+    await measure()
+  } catch (error) {
+    if (!(error instanceof PeerFailure)) throw error
+    console.log(`FAILED, and left out of the tables: ${error.message}`)
+    failures.push(error.message)
+    results.splice(results.indexOf(result), 1)
+  }
+}
+
+/** Each round begins with another one, so that none always finds what the same peer has left to the machine. */
+function inTurn(round: number): Result[] {
+  const first = (round - 1) % results.length
+  return [...results.slice(first), ...results.slice(0, first)]
+}
+
+async function measureAll(bench: Bench): Promise<Limit[]> {
   const topic = 'full'
   const ledger = await startLoad({ broker: bench.kafka.brokers[0]!, topic, ledger: join(bench.folder, `${topic}.ledger`), messages }).ledger
   const limits = await measureLimits(bench, topic, ledger)
   for (let round = 1; round <= rounds; round++) {
-    for (const { peer, throughput } of results) {
-      const one = await measureThroughput(bench, peer, topic, ledger, secondsMax)
-      throughput.push(one)
-      console.log(`${peer.title}, round ${round}: ${whole(one.messagesPerSecond)} messages/s`)
+    for (const result of inTurn(round)) {
+      await unlessFailed(result, async () => {
+        const one = await measureThroughput(bench, result.peer, topic, ledger, secondsMax)
+        result.throughput.push(one)
+        console.log(`${result.peer.title}, round ${round}: ${whole(one.messagesPerSecond)} messages/s`)
+      })
     }
   }
   for (let round = 1; round <= rounds; round++) {
-    for (const { peer, throughput, steady } of results) {
-      for (const share of shares) {
-        const rate = Math.round((median(throughput.map(one => one.messagesPerSecond)) * share) / 100)
-        const one = await measureSteady(bench, peer, rate, Number(values.seconds))
-        ;(steady[share] ??= []).push(one)
-        console.log(`${peer.title}, round ${round}, ${whole(rate)} messages/s: p99 ${whole(one.waits.p99)} ms`)
-      }
+    for (const result of inTurn(round)) {
+      const { peer, throughput, steady } = result
+      await unlessFailed(result, async () => {
+        for (const share of shares) {
+          const rate = Math.round((median(throughput.map(one => one.messagesPerSecond)) * share) / 100)
+          const one = await measureSteady(bench, peer, rate, Number(values.seconds))
+          ;(steady[share] ??= []).push(one)
+          console.log(`${peer.title}, round ${round}, ${whole(rate)} messages/s: p99 ${whole(one.waits.p99)} ms`)
+        }
+      })
     }
   }
   return limits
 }
 
-const results: readonly Result[] = (await install()).map(peer => ({ peer, throughput: [], steady: {} }))
 const kafka = await startKafka({ tuning: 'load' })
 const postgres = await startPostgres({ fsync: true, settings: { track_commit_timestamp: 'on' } })
 const folder = await mkdtemp(join(tmpdir(), 'sluice-peers-'))
@@ -108,19 +139,21 @@ try {
   const versions = { node: process.version, postgres: postgresVersion, kafka: kafkaVersion }
   let limits: Limit[] = []
   if (values.kills) {
-    for (const result of results) {
-      result.killed = await measureKills(bench, result.peer, Number(values.rate), Number(values.every))
-      const { lost, doubled } = result.killed.counts
-      console.log(`${result.peer.title}: ${whole(lost)} lost, ${whole(doubled)} doubled`)
+    for (const result of inTurn(1)) {
+      await unlessFailed(result, async () => {
+        result.killed = await measureKills(bench, result.peer, Number(values.rate), Number(values.every))
+        const { lost, doubled } = result.killed.counts
+        console.log(`${result.peer.title}: ${whole(lost)} lost, ${whole(doubled)} doubled`)
+      })
     }
     console.log(`\n${killsTable(results)}`)
   } else {
-    limits = await measureAll(bench, results)
+    limits = await measureAll(bench)
     console.log(`\n${throughputTable(results, limits)}\n\n${steadyTable(results)}`)
   }
   const file = join(values.out, `${values.kills ? 'kills' : 'peers'}-${new Date().toISOString().replaceAll(/[:.]/g, '-')}`)
   await mkdir(values.out, { recursive: true })
-  await writeFile(`${file}.json`, JSON.stringify({ machine, versions, options: values, limits, results }))
+  await writeFile(`${file}.json`, JSON.stringify({ machine, versions, options: values, limits, results, failures }))
   if (!values.kills) await writeFile(`${file}.svg`, chart(results))
   console.log(
     `\n${machine.cores} cores of ${machine.cpu}, Linux ${machine.linux}; PostgreSQL ${postgresVersion}, Kafka ${kafkaVersion}; ${file}.json`,

@@ -12,6 +12,7 @@ import { copied, dump } from '../pipeline/kafka-writer/raw-copy.ts'
 import { readingsOf } from './count.ts'
 import type { Bench } from './measure.ts'
 import { plainTable } from './peer.ts'
+import { dropDatabase } from './store.ts'
 
 export interface Limit {
   readonly name: string
@@ -52,6 +53,7 @@ export async function measureLimits({ kafka, postgres, folder }: Bench, topic: s
     return [asText, await copy('binary'), ...unstored]
   } finally {
     await database.close()
+    await dropDatabase(postgres, url)
     await rm(file, { force: true })
   }
 }

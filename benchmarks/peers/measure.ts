@@ -94,15 +94,23 @@ export function measureThroughput(bench: Bench, peer: Peer, topic: string, ledge
   return withRun(bench, peer, topic, async (store, station) => {
     const samples: Sample[] = []
     const running = await startPeer(peer, station)
+    // Its figures are gone a moment before it is known to have ended.
+    const ended = async (): Promise<never> => {
+      throw await running.failure('ended')
+    }
     async function sample(): Promise<void> {
       await assertAlive(running)
-      const seconds = [cpuSeconds(running.pid), postgresCpuSeconds(bench.postgres.folder), cpuSeconds(bench.kafka.pid)] as const
+      const seconds = [
+        cpuSeconds(running.pid).catch(ended),
+        postgresCpuSeconds(bench.postgres.folder),
+        cpuSeconds(bench.kafka.pid),
+      ] as const
       const [own, postgres, broker] = await Promise.all(seconds)
       samples.push({ atMs: Date.now(), peer: own, store: postgres, broker })
     }
     try {
       const isComplete = await store.whenStored(acknowledgedBy(ledger), sample, performance.now() + secondsMax * 1000)
-      const memoryMb = await residentMbMax(running.pid)
+      const memoryMb = await residentMbMax(running.pid).catch(ended)
       await running.end('TERM')
       const { counts, storedMs } = await store.counted(ledger)
       if (counts.rows === 0) throw await running.failure('stored nothing')

@@ -60,12 +60,17 @@ export const plainTable = {
   rows: 'SELECT sent_us, temperature, xmin FROM readings',
 }
 
+/** A peer that ended by itself, or stored nothing. The others are measured all the same. */
+export class PeerFailure extends Error {
+  override readonly name = 'PeerFailure'
+}
+
 export interface Running {
   readonly pid: number
   /** False once it has ended, however. */
   readonly alive: boolean
   /** With what it printed last. */
-  failure(problem: string): Promise<Error>
+  failure(problem: string): Promise<PeerFailure>
   /** Gets SIGKILL if it has not ended half a minute after SIGTERM. */
   end(signal: 'TERM' | 'KILL'): Promise<void>
 }
@@ -85,7 +90,7 @@ export async function startPeer(peer: Peer, station: Station): Promise<Running> 
     get alive() {
       return program.alive
     },
-    failure: async problem => new Error(`${peer.title} ${problem}:\n${(await readFile(printed, 'utf8')).slice(-printedMax)}`),
+    failure: async problem => new PeerFailure(`${peer.title} ${problem}:\n${(await readFile(printed, 'utf8')).slice(-printedMax)}`),
     async end(signal) {
       const timer = setTimeout(() => program.signal('KILL'), stopMsMax)
       await program.end(signal)

@@ -21,6 +21,7 @@ export interface Store {
   bytes(): Promise<number>
   /** Reads all rows. */
   counted(ledger: Ledger): Promise<Counted>
+  /** Drops the database: the next run gets the disk and the cache of the server. */
   close(): Promise<void>
 }
 
@@ -70,6 +71,14 @@ export async function openStore(postgres: Postgres, { schema, table, rows }: Pee
       const { stdout } = await execute('psql', [url, '-q', '-c', copy], { maxBuffer: printedBytesMax })
       return count(ledger, stdout.trimEnd().split('\n'))
     },
-    close: () => database.close(),
+    async close() {
+      await database.close()
+      await dropDatabase(postgres, url)
+    },
   }
+}
+
+/** Also while a peer that was killed still has connections. */
+export async function dropDatabase(postgres: Postgres, url: string): Promise<void> {
+  await execute('psql', [postgres.url, '-q', '-c', `DROP DATABASE ${new URL(url).pathname.slice(1)} WITH (FORCE)`])
 }
