@@ -12,10 +12,11 @@ import { ToolError } from './streams.ts'
 const usage = `Usage: npm run demo -- [--seconds 16] [--url http://127.0.0.1:8080]
 
 Starts a platform in a temporary folder. Simulated devices publish, one message cannot be decoded, the platform gets a
-kill -9 under load and is started again; then ./sluice verify compares the store with the log. Nothing is left behind.
+kill -9 under load and is started again; then ./sluice verify compares the store with the log, and the folder is removed.
 
   --seconds  how long the devices publish, 2 to 600 (16)
   --url      uses this running platform instead: nothing is killed there, and every message can be decoded.
+             It leaves there a user demo-…@sluice.example with a channel, 40 things and their messages.
              Where only an administrator creates users, SVC_ADMIN_EMAIL and SVC_ADMIN_PASSWORD_FILE say who that is.
 
 Examples:
@@ -46,7 +47,7 @@ async function demo(url: string | undefined, seconds: number): Promise<boolean> 
   return show(own.url, await own.signIn(), own, seconds, screen)
 }
 
-for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1))
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, () => process.exit(1))
 try {
   const options = { url: { type: 'string' }, seconds: { type: 'string', default: '16' }, help: { type: 'boolean', short: 'h' } } as const
   const { values } = parseArgs({ options })

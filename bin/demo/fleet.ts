@@ -1,6 +1,7 @@
 // Devices that publish at a steady pace and, like real ones, send again what got no answer; and what became of each message.
 
 import { setTimeout as wait } from 'node:timers/promises'
+import { inspect } from 'node:util'
 import { type MqttClient, openMqttClient } from '../mqtt-client.ts'
 import { ToolError } from '../streams.ts'
 import { ask } from './ask.ts'
@@ -59,7 +60,7 @@ export async function openFleet(url: string, user: { authorization: string }) {
   /** Resolves when it is acknowledged, however often it has to be sent. @returns the time of its record */
   async function publishOne(device: Device): Promise<number> {
     const [timeMs, startedMs] = [Date.now(), performance.now()]
-    for (let times = 1; ; times++) {
+    for (let times = 1; ; ) {
       sent.set(`${device.name} ${timeMs}`, times)
       try {
         const pack = { n: device.name, t: timeMs / 1000, u: 'Cel', v: Number((18 + 4 * Math.sin(timeMs / 2000)).toFixed(2)) }
@@ -69,6 +70,8 @@ export async function openFleet(url: string, user: { authorization: string }) {
       } catch (error) {
         if (error instanceof ToolError) throw error
         if (performance.now() - startedMs > answerMsMax) throw new ToolError(`${url} acknowledges nothing`, { cause: error })
+        // Where nothing listens, nothing was sent; the error may be the cause of another one.
+        if (!inspect(error).includes('connect ECONNREFUSED')) times++
         await wait(sendAgainMs)
       }
     }

@@ -1,10 +1,15 @@
 // `npm run demo`: it shows its platform killed under load, and ends with the verdict; on a running platform it disturbs nothing.
 
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { channel } from 'node:diagnostics_channel'
+import { once } from 'node:events'
 import { readdir } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
+import { openFleet } from '../../bin/demo/fleet.ts'
 import { type OwnPlatform, openOwnPlatform } from '../../bin/demo/own-platform.ts'
 import { chart, openScreen } from '../../bin/demo/screen.ts'
 import { show } from '../../bin/demo/show.ts'
@@ -40,6 +45,47 @@ test('the demo kills its own platform under load, and everything holds; it shows
   expect(Number(acknowledged!.replaceAll(',', ''))).toBeGreaterThan(100)
   expect(printed).not.toMatch(/Bearer|Thing |eyJ|password|[0-9a-f]{8}-[0-9a-f]{4}/i)
   expect(await readdir(folder)).toEqual([])
+})
+
+test('a terminal that is closed ends the demo and its platform, and leaves nothing', async () => {
+  const folder = temporaryFolder()
+  const child = spawn(process.execPath, ['bin/demo.ts'], { cwd: root, env: { ...process.env, TMPDIR: folder }, stdio: 'pipe' })
+  const ended = once(child, 'close')
+  child.stdout.setEncoding('utf8')
+  for await (const text of child.stdout as AsyncIterable<string>) if (text.includes('devices publish')) child.kill('SIGHUP')
+  expect(await ended).toEqual([1, null])
+  expect(await readdir(folder)).toEqual([])
+})
+
+test('a message is sent again if it may have arrived, and not if nothing listened', async () => {
+  let statuses: number[] = []
+  const server = createServer((request, response) => {
+    const { pathname } = new URL(request.url!, 'http://platform')
+    const isMessage = request.method === 'POST' && pathname.endsWith('/messages')
+    const things = Array.from({ length: 40 }, (_, nth) => ({ id: `${nth}`, name: `demo-${nth}`, key: 'key' }))
+    response.writeHead((isMessage ? statuses.shift() : undefined) ?? 200, { connection: 'close' })
+    response.end(JSON.stringify({ channels: [{ id: 'channel' }], things }))
+  })
+  const listen = async (port: number): Promise<void> => void (await once(server.listen(port, '127.0.0.1'), 'listening'))
+  await listen(0)
+  onTestFinished(() => void server.close())
+  const { port } = server.address() as AddressInfo
+  const fleet = await openFleet(`http://127.0.0.1:${port}`, { authorization: 'Bearer token' })
+
+  await once(server.close(), 'close')
+  const refused = Promise.withResolvers<unknown>()
+  const refusals = channel('undici:client:connectError')
+  refusals.subscribe(refused.resolve)
+  onTestFinished(() => void refusals.unsubscribe(refused.resolve))
+  const publishing = fleet.publishAndRead()
+  await refused.promise
+  await listen(port)
+  await publishing
+  expect(fleet.sentAgain()).toBe(0)
+
+  statuses = [503]
+  await fleet.publishAndRead()
+  expect(fleet.sentAgain()).toBe(1)
 })
 
 /** Its store has lost a row when it starts again. */
