@@ -6,6 +6,7 @@ import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { describeUnlessMissing } from '../servers/describe-with.ts'
 import { missingChromium } from '../servers/install/chromium.ts'
+import { makeSiteOf, publish } from '../up/operator.ts'
 import { administrator, type Platform, startedFolder, startPlatform } from '../up/platform.ts'
 import { openBrowser, visit } from './visitor.ts'
 
@@ -61,6 +62,21 @@ describeUnlessMissing('a new user', missingChromium(), () => {
       expect(await thing.inputValue()).toBe('')
       await visitor.go('#/overview')
       await page.getByText('adds up').waitFor()
+    })
+  })
+
+  test('opens Live at what was received, also when it is not of the thing in the first step', async () => {
+    await onPlatform([], async ({ url }) => {
+      const sites = [await makeSiteOf(url, administrator), await makeSiteOf(url, administrator)] as const
+      await using visitor = await visit(browser, url)
+      const { page } = visitor
+      await visitor.signIn(administrator)
+      const shown = await page.getByRole('link', { name: 'sensor' }).getAttribute('href')
+      const sender = sites.find(({ thing }) => !shown!.endsWith(thing))!
+      expect((await publish(url, sender, [{ n: 'temperature', v: 21.5 }])).status).toBe(202)
+      await page.getByRole('link', { name: 'Open it in Live' }).click()
+      await page.getByRole('cell', { name: '21.5' }).waitFor()
+      expect(await page.evaluate('location.hash')).toBe(`#/live/${sender.channel}?publisher=${sender.thing}`)
     })
   })
 

@@ -16,7 +16,8 @@ const demoCommand = './sluice up --demo'
 export function FirstSteps({ home, sample, onDone }) {
   const device = useLoaded(findDevice, [])
   const [thing, channel] = device.value ?? []
-  const isStored = sample.ledger.stored > 0
+  /** Another thing may have sent it than the one of the first step. */
+  const stored = sample.ledger.stored > 0 ? sample.newest[0] : undefined
   // It may be created elsewhere, and an error may pass.
   useEffect(() => {
     if (thing === undefined) device.reload()
@@ -36,14 +37,14 @@ export function FirstSteps({ home, sample, onDone }) {
                 : html`<${CreateDevice} onDone=${device.reload} />`
             }
           <//>
-          <${Step} number="2" title="Send a message" isDone=${isStored}>
+          <${Step} number="2" title="Send a message" isDone=${stored !== undefined}>
             ${thing ? html`<${Check} thing=${thing} home=${home} />` : html`<p class="quiet">As this device, from a terminal: in curl, Python, Node, Arduino or over MQTT.</p>`}
           <//>
           <${Step} number="3" title="See it" isDone=${false}>
             ${
-              thing && channel && isStored
+              stored
                 ? html`<p class="actions">
-                    <a class="button main" href=${`#/live/${channel.id}?publisher=${thing.id}`}>Open it in Live</a>
+                    <a class="button main" href=${`#/live/${stored.channel}?publisher=${stored.publisher}`}>Open it in Live</a>
                     <button type="button" onClick=${onDone}>Show the overview</button>
                   </p>`
                 : html`<p class="quiet">As a chart that follows what comes in.</p>`
@@ -114,8 +115,7 @@ function Demonstration({ home, onDone }) {
         ? html`<p>A hundred simulated devices publish once a second, until you stop them in <a href="#/break">Break something</a>.</p>
             <${Action} action=${start}>Show me with simulated devices<//>`
         : html`<p>For a hundred simulated devices, and faults to try, start it with <code>--demo</code>, on a machine where no messages matter:</p>
-            <pre tabindex="0" aria-label="Command">${demoCommand}</pre>
-            <p><${Copy} text=${demoCommand} label="Copy the command" /></p>`
+            <pre tabindex="0" aria-label="Command">${demoCommand}</pre> <p><${Copy} text=${demoCommand} label="Copy the command" /></p>`
     }
   </section>`
 }
