@@ -15,7 +15,11 @@ import { assertWriterMemory, writerMemoryBytesMax } from './memory.ts'
 import type { WriterOptions } from './options.ts'
 
 /** Of the log: for each start, before it opens the topics. @param onFound gets the topics that exist */
-export function writerLogCheck(store: StoreKind['name'], options: WriterOptions, onFound?: (topics: readonly Topic[]) => void): ServerCheck {
+export function writerLogCheck(
+  store: StoreKind['name'],
+  options: WriterOptions,
+  onFound?: (topics: readonly Topic[]) => void,
+): ServerCheck {
   const { log } = options
   const needed = { settings: log, wanted: wantedTopics(log), use: 'read', mayCreate: log.create } as const
   return topicsCheck(needed, async topics => {
