@@ -76,7 +76,7 @@ test('a message is sent again if it may have arrived, and not if nothing listene
   const refused = Promise.withResolvers<unknown>()
   const refusals = channel('undici:client:connectError')
   refusals.subscribe(refused.resolve)
-  onTestFinished(() => void refusals.unsubscribe(refused.resolve))
+  onTestFinished(() => refusals.unsubscribe(refused.resolve))
   const publishing = fleet.publishAndRead()
   await refused.promise
   await listen(port)
