@@ -53,8 +53,8 @@ const { values } = parseArgs({
     out: { type: 'string', default: 'data/peers' },
   },
 })
-const all: readonly Peer[] = [sluice, telegraf, ...kafkaConnect, rowAtATime]
-const quickNames = [sluice.name, telegraf.name]
+const all: readonly Peer[] = [sluice, ...telegraf, ...kafkaConnect, rowAtATime]
+const quickNames = [sluice.name, 'telegraf']
 const names = values.peers?.split(',') ?? (values.quick ? quickNames : all.map(({ name }) => name))
 const messages = Number(values.messages ?? (values.quick ? 500_000 : 1_000_000))
 const rounds = Number(values.rounds ?? (values.quick ? 1 : 3))
