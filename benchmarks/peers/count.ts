@@ -87,13 +87,13 @@ export function waitsOf(ledger: Ledger, storedMs: Float64Array, warmUp: number):
   return { p50: at(0.5), p99: at(0.99), p999: at(0.999) }
 }
 
-/** After each fault, the seconds until no message that was sent before the next one was late; 0 if none was. */
+/** After each fault, the seconds until no message was late that should have been stored before the next one; 0 if none was. */
 export function lagsOf(ledger: Ledger, storedMs: Float64Array, faultsMs: readonly number[], lateMs: number): number[] {
   return faultsMs.map((faultMs, at) => {
     const nextMs = faultsMs[at + 1] ?? Number.POSITIVE_INFINITY
     const goneMs = storedMs.reduce((latest, ms, number) => {
       const sentMs = sentMsOf(ledger, number)
-      return sentMs < nextMs && ms - sentMs > lateMs ? Math.max(latest, ms) : latest
+      return sentMs + lateMs < nextMs && ms - sentMs > lateMs ? Math.max(latest, ms) : latest
     }, faultMs)
     return (goneMs - faultMs) / 1000
   })

@@ -47,6 +47,8 @@ export interface Steady {
 
 export interface Killed {
   readonly counts: Counts
+  /** As of `Throughput`. */
+  readonly isComplete: boolean
   readonly rate: number
   /** Seconds until the lag was gone, after kills of the peer and of the store. */
   readonly lags: { readonly peer: readonly number[]; readonly store: readonly number[] }
@@ -199,11 +201,11 @@ export function measureKills(bench: Bench, peer: Peer, rate: number, everySecond
       await pass()
       load.stop()
       const ledger = await load.ledger
-      await store.whenStored(firstMessages + acknowledgedBy(ledger), revive, performance.now() + catchUpMsMax)
+      const isComplete = await store.whenStored(firstMessages + acknowledgedBy(ledger), revive, performance.now() + catchUpMsMax)
       const { counts, storedMs } = await store.counted(ledger)
       const lags = lagsOf(ledger, storedMs, faultsMs, lateMs)
       const those = (isStore: boolean): number[] => lags.filter((_, fault) => storeFaults.has(fault) === isStore)
-      return { counts, rate, lags: { peer: those(false), store: those(true) }, ended }
+      return { counts, isComplete, rate, lags: { peer: those(false), store: those(true) }, ended }
     } finally {
       load.stop()
       await running.end('KILL')

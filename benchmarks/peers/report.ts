@@ -35,7 +35,8 @@ export function table(rows: readonly (readonly string[])[]): string {
 const faultNames = ['lost', 'doubled', 'other'] as const
 
 /** The sums of all rounds, since one fault in any of them counts. */
-function faultsOf(rounds: readonly { readonly counts: Counts }[]): string[] {
+function faultsOf(rounds: readonly { readonly counts: Counts; readonly isComplete?: boolean }[]): string[] {
+  if (rounds.some(({ isComplete }) => isComplete === false)) return ['too slow', '', '']
   return faultNames.map(name => whole(rounds.reduce((sum, { counts }) => sum + counts[name], 0)))
 }
 
@@ -54,7 +55,7 @@ export function throughputTable(results: readonly Result[], limits: readonly Lim
       ...(['peer', 'store', 'broker'] as const).map(of => middle(round => round.cpuUs[of]).toFixed(1)),
       whole(middle(round => round.memoryMb)),
       whole(middle(round => round.bytesARow)),
-      ...(throughput.every(round => round.isComplete) ? faultsOf(throughput) : ['too slow', '', '']),
+      ...faultsOf(throughput),
       peer.promise,
     ]
   })
@@ -79,7 +80,7 @@ export function killsTable(results: readonly Result[]): string {
   const lag = (seconds: readonly number[]): string => `${median(seconds).toFixed(1)} (at most ${Math.max(...seconds).toFixed(1)})`
   const rows = results.map(({ peer, killed }) => {
     const { counts, lags, ended } = killed!
-    return [peer.title, whole(counts.acknowledged), ...faultsOf([{ counts }]), lag(lags.peer), lag(lags.store), whole(ended), peer.promise]
+    return [peer.title, whole(counts.acknowledged), ...faultsOf([killed!]), lag(lags.peer), lag(lags.store), whole(ended), peer.promise]
   })
   return table([['', 'messages', ...faultNames, 's of lag: peer killed', 'store killed', 'ended by itself', 'promises'], ...rows])
 }

@@ -12,7 +12,7 @@ import type { Peer } from './peer.ts'
 export interface Store {
   readonly url: string
   /**
-   * Resolves with true when the table has so many messages; with false at `deadlineMs`, or if it has not grown for a minute.
+   * Resolves with true when the table has so many messages, or if it has not grown for a minute; with false at `deadlineMs`, so that more may come.
    *
    * @param each called about twice a second
    */
@@ -57,7 +57,7 @@ export async function openStore(postgres: Postgres, { schema, table, rows }: Pee
         const found = await sum('pg_relation_size')
         if (found !== bytes) [bytes, grownMs] = [found, performance.now()]
         const unchangedMs = performance.now() - grownMs
-        if (unchangedMs > stillMsMax) return false
+        if (unchangedMs > stillMsMax) return true
         const isStill = bytes > 0 && unchangedMs > stillMs
         if (isStill && (await query(`SELECT count(DISTINCT sent_us)::float8 AS found FROM (${rows}) AS stored`)) >= messages) return true
         await wait(isStill ? stillMs : lookMs)

@@ -274,3 +274,5 @@ CREATE TABLE mappings (
   PRIMARY KEY (external_id, owner)
 );
 CREATE INDEX mappings_thing ON mappings (thing);
+-- Mappings of an owner that share channels.
+CREATE INDEX mappings_sharing ON mappings (owner) WHERE existing <> '{}';

@@ -118,8 +118,8 @@ export function openMappingRows(database: Database, externalKeys: ExternalKeys):
     },
 
     async unshared(owner, externalId, channels, transaction) {
-      const sql = `SELECT id FROM unnest($1::uuid[]) WITH ORDINALITY AS created (id, ordinality) WHERE NOT EXISTS (
-        SELECT FROM control_plane.mappings WHERE owner = $2 AND external_id <> $3 AND created.id = ANY (existing)) ORDER BY ordinality`
+      const sql = `SELECT id FROM unnest($1::uuid[]) WITH ORDINALITY AS created (id, ordinality) WHERE id <> ALL (ARRAY(
+        SELECT unnest(existing) FROM control_plane.mappings WHERE owner = $2 AND existing <> '{}' AND external_id <> $3)) ORDER BY ordinality`
       return (await transaction.query<{ id: ChannelId }>(sql, [channels, owner, externalId])).map(({ id }) => id)
     },
 

@@ -54,10 +54,20 @@ test('the warm-up is cut off by the share of what is stored', () => {
 
 test('a lag lasts until no late message that was sent before the next fault is missing', () => {
   const startMs = startUs / 1000
-  // Message 2, which is sent at 667 ms, is late beyond the second fault, and message 4 after it. Message 5 is stored last, in time.
+  // Message 2, which is sent at 667 ms, is late beyond the second fault, and message 4 after it. Message 5 is stored last, in time. Message 3 is sent at
+  // 1,000 ms, and might have been in time without the fault at 1,050 ms.
   const storedMs = Float64Array.from([1, 340, 1500, 1001, 1600, 1700], ms => startMs + ms)
   const faultsMs = [200, 1200, 3000].map(ms => startMs + ms)
   expect(lagsOf(ledger, storedMs, faultsMs, 100)).toEqual([1.3, 0.4, 0])
+  const following = Float64Array.from([1, 340, 900, 1150, 1340, 1700], ms => startMs + ms)
+  expect(
+    lagsOf(
+      ledger,
+      following,
+      [800, 1050].map(ms => startMs + ms),
+      100,
+    ),
+  ).toEqual([0.1, 0.1])
 })
 
 test('CPU between two samples is in proportion', () => {
