@@ -27,8 +27,8 @@ export interface AccessRequest {
 }
 
 /**
- * The answer. `publisher` is the thing whose key was sent; null if the channel's owner reads the whole channel.
- * `owner` is the user that the thing or the channel belongs to; `isBounded` says of a thing that its owner registered themselves and has bounds.
+ * The answer. `publisher` is the thing whose key was sent, or the API key that may publish; null if the channel's owner reads the whole channel.
+ * `owner` is the user that the thing or the channel belongs to; `isBounded` says of a publisher that its owner registered themselves and has bounds.
  * `endsMs` is when the credential itself expires, in milliseconds since 1970; a thing's key has it once it was replaced. A refusal does not reveal
  * whether the channel exists; of the valid key of a thing it says whose it is.
  */
@@ -83,8 +83,8 @@ export const deletedChannelsMax = 400
 
 export interface AccessControl {
   /**
-   * A thing may publish to and read from the channels it is connected to; a user may read the channels that they own and
-   * publish to none. A channel that no user has or had, as producers of a topic may choose its id, is read by administrators.
+   * A thing may publish to and read from the channels it is connected to; a user may read the channels that they own, and with an API key
+   * publish to them, as far as its scope goes. A channel that no user has or had, as producers of a topic may choose its id, is read by administrators.
    *
    * @throws AccessUnavailableError while access can be neither granted nor refused
    */
@@ -105,14 +105,23 @@ export interface AccessControl {
   heardMs?(): number
 }
 
+const limitedKey = 'unknown thing key from this address: use the key returned when the thing was created'
+const limited = {
+  Thing: limitedKey,
+  ThingId: limitedKey,
+  Certificate: 'invalid certificate from this address: get another one with POST /certs',
+  Bearer: 'invalid API key from this address: issue another one with POST /keys',
+}
+
 /** The error for a client with such a key or certificate. */
-export function limitedError({ leftMs }: LimitedAccess, scheme: Credential['scheme'] = 'Thing'): HttpError {
-  const detail =
-    scheme === 'Certificate'
-      ? 'too many attempts with this invalid certificate from this address: get another one with POST /certs'
-      : 'too many attempts with this unknown thing key from this address: use the key returned when the thing was created'
+export function limitedError({ leftMs }: Pick<LimitedAccess, 'leftMs'>, scheme: Credential['scheme']): HttpError {
+  const detail = `too many attempts with this ${limited[scheme]}`
   return new HttpError('too_many_requests', detail, { retryAfterSeconds: Math.ceil(leftMs / 1000) })
 }
+
+/** Makes the value of an API key recognisable where it must not be: in logs, files and repositories. */
+export const apiKeyPrefix = 'sluice_'
+export const isApiKey = (credential: string): boolean => credential.startsWith(apiKeyPrefix)
 
 /** The credential for a certificate. The caller has checked that the client holds its key. */
 export function certificateCredential({ serialNumber, fingerprint256 }: X509Certificate): Credential {

@@ -88,9 +88,13 @@ export interface ControlPlane {
    */
   ensureAdministrator(credentials: Credentials): Promise<'created' | 'exists'>
   hasAdministrator(): Promise<boolean>
-  /** Whether the user of this token is an administrator (SPEC §5); undefined for an invalid token. For routes outside this folder. */
+  /**
+   * Whether the user of this token is an administrator (SPEC §5); undefined for an invalid token. For routes outside this folder.
+   *
+   * @throws HttpError `forbidden` for an API key with a scope
+   */
   isAdministrator(token: string): Promise<boolean | undefined>
-  /** The user of this token; undefined for an invalid one. For routes outside this folder. */
+  /** The user of this token; undefined for an invalid one. For routes outside this folder. @throws HttpError as `isAdministrator` */
   userOf(token: string): Promise<string | undefined>
   /** @throws HttpError as `GET /things/{thing}` for a user who may not view it, and for a thing that is absent */
   demandView(user: string, thing: string): Promise<void>
@@ -224,7 +228,7 @@ export function prepareControlPlane({
           boundSelfRegistered: () => options.users.boundSelfRegistered && strangersReach(),
           logger,
         })
-        keyRoutes(app, { apiKeys, users, authentication, authorization })
+        keyRoutes(app, { apiKeys, users, connections, authentication, authorization })
         tokenRoutes(app, { signIn, tokens })
         thingRoutes(app, { things, requestedIds, authentication, authorization })
         channelRoutes(app, { channels, requestedIds, authentication, authorization })

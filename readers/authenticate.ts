@@ -22,7 +22,7 @@ export async function authenticate(access: AccessControl, request: FastifyReques
   }
   const answer = await access.authorize({ credential, channel, action: 'read', address: clientAddressOf(request) })
   if (answer.allowed || answer.reason === 'forbidden') return answer
-  if (answer.reason === 'limited') throw limitedError(answer)
+  if (answer.reason === 'limited') throw limitedError(answer, credential.scheme)
   const detail =
     credential.scheme === 'Thing'
       ? 'unknown thing key: use the key returned when the thing was created'

@@ -5,7 +5,7 @@ import { useEffect, useState } from 'preact/hooks'
 import { ApiError, get } from './api.js'
 import { Choice, Copy, count, Icon, State, timeZone } from './elements.js'
 import { session } from './session.js'
-import { ChangePassword } from './views/password.js'
+import { ApiKeys, ChangePassword } from './views/account.js'
 
 /** @typedef {import('./session.js').Sample} Sample */
 /** @typedef {{ home: import('./session.js').Home, who: import('./session.js').Session, overview: import('./session.js').Samples }} FrameProps */
@@ -19,6 +19,8 @@ const foldedKey = 'sluice.folded'
 const themeKey = 'sluice.theme'
 const themes = ['', 'light', 'dark']
 const themeNames = ['As the system', 'Light', 'Dark']
+/** What the account opens. @type {Record<string, import('preact').ComponentType<{ onClose: () => void }>>} */
+const dialogs = { 'API keys': ApiKeys, 'Change password': ChangePassword }
 
 /**
  * @param {FrameProps & {
@@ -27,8 +29,10 @@ const themeNames = ['As the system', 'Light', 'Dark']
  */
 export function Frame({ home, who, overview, title, path, route, views, children }) {
   const [isFolded, setFolded] = useState(localStorage.getItem(foldedKey) !== null)
-  const [isChangingPassword, setChangingPassword] = useState(false)
+  const [dialog, setDialog] = useState('')
+  const Opened = dialogs[dialog]
   useEffect(() => {
+    setDialog('')
     for (const opened of document.querySelectorAll(':popover-open')) /** @type {HTMLElement} */ (opened).hidePopover()
   }, [route])
   const fold = () => {
@@ -56,10 +60,10 @@ export function Frame({ home, who, overview, title, path, route, views, children
       <h1>${title}</h1>
       <${Status} overview=${overview} />
       <button type="button" class="bare" popovertarget="account" aria-label="Your account"><${Icon} name="account" /></button>
-      <${Account} home=${home} who=${who} onChangePassword=${() => setChangingPassword(true)} />
+      <${Account} home=${home} who=${who} onOpen=${setDialog} />
     </div></header>
     <main id="content" class="content" tabindex="-1">${children}</main>
-    ${isChangingPassword && html`<${ChangePassword} onClose=${() => setChangingPassword(false)} />`}
+    ${Opened && html`<${Opened} onClose=${() => setDialog('')} />`}
   </div>`
 }
 
@@ -109,8 +113,8 @@ async function healthOf() {
   )
 }
 
-/** @param {Pick<FrameProps, 'home' | 'who'> & { onChangePassword: () => void }} props */
-function Account({ home, who, onChangePassword }) {
+/** @param {Pick<FrameProps, 'home' | 'who'> & { onOpen: (dialog: string) => void }} props */
+function Account({ home, who, onOpen }) {
   const { style } = document.documentElement
   const [theme, setTheme] = useState(style.colorScheme)
   const choose = (/** @type {string} */ theme) => {
@@ -123,7 +127,7 @@ function Account({ home, who, onChangePassword }) {
       who.user &&
       html`<p><strong>${who.user.email}</strong></p>
         <p class="actions"><code>${who.user.id}</code> <${Copy} text=${who.user.id} label="Copy your id" /></p>
-        <button type="button" onClick=${onChangePassword}>Change password</button>`
+        ${Object.keys(dialogs).map(name => html`<button type="button" onClick=${() => onOpen(name)}>${name}</button>`)}`
     }
     <${Choice} label="Theme" value=${theme} options=${themes} titles=${themeNames} onChange=${choose} />
     <button type="button" onClick=${() => session.endEverywhere()}>Sign out</button>

@@ -4,9 +4,9 @@ import { type Database, DatabaseError, type SqlRow } from '../../database/databa
 import { HttpError } from '../../http/errors.ts'
 import type { AccessChanges } from '../access-changes.ts'
 import type { Certificates } from '../certificates/store.ts'
-import { type Access, type AccessControl, AccessUnavailableError, parseStoredChannel } from '../client.ts'
+import { type Access, type AccessControl, AccessUnavailableError, isApiKey, parseStoredChannel } from '../client.ts'
 import { isId, type UserId } from '../ids.ts'
-import { type ApiKeys, isApiKey, validKeySql } from '../keys/store.ts'
+import { type ApiKeys, type KeyScope, validKeySql } from '../keys/store.ts'
 import type { UnknownKeys, UnknownKind } from '../requests/unknown-keys.ts'
 import type { ThingKeys } from '../things/keys.ts'
 import type { Tokens } from '../tokens/store.ts'
@@ -48,7 +48,8 @@ const userSql = `
   FROM control_plane.users WHERE users.id = $1 AND users.token_version = $3`
 
 const apiKeySql = `
-  SELECT users.id, users.id AS owner, extract(epoch FROM expires_at - now())::float8 * 1000 AS left_ms, ${ownedSql}
+  SELECT api_keys.id, users.id AS owner, bounded, access, coalesce($2::uuid = ANY (api_keys.channels), api_keys.channels IS NULL) AS sees,
+         extract(epoch FROM expires_at - now())::float8 * 1000 AS left_ms, ${ownedSql}
   FROM ${validKeySql}`
 
 /** Their owner may have been given the id of a deleted channel again. */
@@ -59,6 +60,8 @@ const deletedSql = `
 type AccessRow = SqlRow & { id: string; owner: string; allowed: boolean; left_ms: number | null }
 type ThingRow = AccessRow & { bounded: boolean }
 type UserRow = AccessRow & { ownerless: boolean }
+/** `sees`: whether the channel is one of those of the key. */
+type KeyRow = UserRow & { bounded: boolean; access: KeyScope['access']; sees: boolean }
 
 interface Parts {
   readonly database: Database
@@ -138,10 +141,11 @@ export function openAccess({
       }
       if (isApiKey(credential.secret)) {
         const lookup = apiKeys.lookup(credential.secret)
-        const row = await ask<UserRow>(apiKeySql, [lookup, channelId])
+        const row = await ask<KeyRow>(apiKeySql, [lookup, channelId])
         if (row === undefined) return refuseUnknown('api-key', lookup, address)
-        if (action !== 'read' || !(await mayRead(row, channel))) return forbidden
-        return { allowed: true, publisher: null, owner: row.owner, ...endOf(row) }
+        if (!row.sees || (row.access !== 'all' && row.access !== action)) return forbidden
+        if (action === 'publish') return row.allowed ? answerOf(row) : forbidden
+        return (await mayRead(row, channel)) ? { allowed: true, publisher: null, owner: row.owner, ...endOf(row) } : forbidden
       }
       const claims = await tokens.verify(credential.secret)
       if (claims === undefined) return unauthenticated

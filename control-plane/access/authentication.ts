@@ -1,19 +1,38 @@
-// Authentication: the token of a request, checked before its body is read.
+// Authentication: the token of a request, checked before its body is read; and which routes an API key with a scope may use.
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { HttpError, tokenRequired } from '../../http/errors.ts'
 import { clientAddressOf } from '../../http/requests/client-address.ts'
 import type { HttpServer } from '../../http/server.ts'
-import { parseCredential } from '../client.ts'
-import type { UserId } from '../ids.ts'
-import { type ApiKeys, isApiKey } from '../keys/store.ts'
+import { isApiKey, limitedError, parseCredential } from '../client.ts'
+import type { ChannelId, UserId } from '../ids.ts'
+import { type ApiKeys, isScoped, type KeyScope } from '../keys/store.ts'
 import type { UnknownKeys } from '../requests/unknown-keys.ts'
 import type { Tokens } from '../tokens/store.ts'
 import type { Users } from '../users/store.ts'
 import type { Actor, Caller } from '../writes.ts'
 
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /**
+     * The API keys with a scope that may use the route, of those that may read; without it none. `of some channels` are accepted by a route that has its channel
+     * in its path, or shows only those of `keyChannelsOf`.
+     */
+    scopedKeys?: 'of all channels' | 'of some channels'
+  }
+}
+
+/** Of a route that reads, for `config`. */
+export const forReading = { scopedKeys: 'of all channels' } as const
+/** The same, also for API keys of some channels. */
+export const forReadingChannels = { scopedKeys: 'of some channels' } as const
+
 export interface Authentication {
-  /** The user whose token or API key this is; undefined if it is forged, expired, revoked or older than its user's password. */
+  /**
+   * The user whose token or API key this is; undefined if it is forged, expired, revoked or older than its user's password.
+   *
+   * @throws HttpError `forbidden` for an API key with a scope
+   */
   readonly userOf: (token: string) => Promise<UserId | undefined>
   /** An onRequest hook: 401 without a valid token. */
   readonly required: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
@@ -26,12 +45,40 @@ export interface Authentication {
 }
 
 const callerDecorator = 'caller'
-const apiKeyDecorator = 'callerHasApiKey'
+const keyDecorator = 'callerKey'
 
-/** Call it once for the plugin whose routes use the hooks. */
+/** Call it once for the plugin whose routes use the hooks. All of them refuse API keys with a scope, except where `config` says otherwise. */
 export function decorateCaller(app: HttpServer): void {
   app.decorateRequest(callerDecorator, null)
-  app.decorateRequest(apiKeyDecorator, false)
+  app.decorateRequest(keyDecorator, null)
+  // Not in `onRequest`: what is wrong with the request comes first.
+  app.addHook('preHandler', async request => demandScope(request))
+}
+
+/** @throws HttpError `forbidden` if the caller has an API key whose scope the route, or the channel in its path, is not in */
+function demandScope(request: FastifyRequest): void {
+  const key = keyOf(request)
+  if (key === undefined || !isScoped(key)) return
+  const { scopedKeys } = request.routeOptions.config
+  const isIn = scopedKeys === 'of some channels' || (scopedKeys === 'of all channels' && key.channels === undefined)
+  if (!isIn || key.access === 'publish') throw scopeRefusal()
+  const { channel } = request.params as { channel?: string }
+  if (channel !== undefined && key.channels?.some(one => one === channel.toLowerCase()) === false) throw new HttpError('forbidden')
+}
+
+export const scopeRefusal = (): HttpError =>
+  new HttpError('forbidden', 'an API key with this scope is not accepted here: send a token of POST /tokens, or an API key without a scope')
+
+/** The API key of the caller, who may also have a token. */
+const keyOf = (request: FastifyRequest): KeyScope | undefined => request.getDecorator<KeyScope | null>(keyDecorator) ?? undefined
+
+/** The only channels that the caller may see; undefined for all of their own. */
+export const keyChannelsOf = (request: FastifyRequest): readonly ChannelId[] | undefined => keyOf(request)?.channels
+
+/** For API keys with a scope without the things' keys: these publish, and stay valid when the API key is revoked. */
+export function withoutKeys<Item extends { readonly key: string }>(request: FastifyRequest, items: readonly Item[]) {
+  const key = keyOf(request)
+  return key === undefined || !isScoped(key) ? [...items] : items.map(({ key: _, ...shown }) => shown)
 }
 
 /** The user behind a request that passed `required`. */
@@ -53,7 +100,7 @@ export function actorOf(request: FastifyRequest): Actor {
 
 /** @throws HttpError `forbidden` for a request with an API key: what it creates would outlive the key's revocation */
 export function demandToken(request: FastifyRequest): void {
-  if (request.getDecorator<boolean>(apiKeyDecorator))
+  if (keyOf(request) !== undefined)
     throw new HttpError('forbidden', 'an API key is not accepted here: get a token with POST /tokens and send it instead')
 }
 
@@ -70,25 +117,26 @@ interface Parts {
 }
 
 export function openAuthentication({ tokens, users, apiKeys, unknownKeys }: Parts): Authentication {
-  async function userOf(token: string): Promise<UserId | undefined> {
-    if (isApiKey(token)) return (await apiKeys.verify(token))?.owner
+  async function identify(token: string): Promise<{ readonly user: UserId; readonly key?: KeyScope } | undefined> {
+    if (isApiKey(token)) {
+      const found = await apiKeys.verify(token)
+      return found && { user: found.owner, key: found.scope }
+    }
     const claims = await tokens.verify(token)
     if (claims === undefined) return undefined
-    return (await users.tokenVersion(claims.user)) === claims.version ? claims.user : undefined
+    return (await users.tokenVersion(claims.user)) === claims.version ? { user: claims.user } : undefined
   }
 
   /** @throws HttpError `too_many_requests` for an invalid key that was sent too often from this address */
   async function refuseLimited(secret: string, address: string): Promise<void> {
     const leftMs = await unknownKeys.note('api-key', apiKeys.lookup(secret), address)
-    if (leftMs === 0) return
-    const detail = 'too many attempts with this invalid API key from this address: issue another one with POST /keys'
-    throw new HttpError('too_many_requests', detail, { retryAfterSeconds: Math.ceil(leftMs / 1000) })
+    if (leftMs > 0) throw limitedError({ leftMs }, 'Bearer')
   }
 
   async function authenticate(header: string, request: FastifyRequest, reply: FastifyReply): Promise<void> {
     const credential = parseCredential(header)
-    const user = credential?.scheme === 'Bearer' ? await userOf(credential.secret) : undefined
-    if (user === undefined) {
+    const identity = credential?.scheme === 'Bearer' ? await identify(credential.secret) : undefined
+    if (identity === undefined) {
       if (credential !== undefined && isApiKey(credential.secret)) await refuseLimited(credential.secret, clientAddressOf(request))
       // RFC 6750 §3.1. Without a token the challenge has no error: http/error-answer.ts adds it.
       reply.header('www-authenticate', 'Bearer realm="sluice", error="invalid_token"')
@@ -97,12 +145,16 @@ export function openAuthentication({ tokens, users, apiKeys, unknownKeys }: Part
         'the token is invalid or has expired: get a new one with POST /tokens and send it as Authorization: Bearer <token>',
       )
     }
-    request.setDecorator(callerDecorator, user)
-    request.setDecorator(apiKeyDecorator, isApiKey(credential!.secret))
+    request.setDecorator(callerDecorator, identity.user)
+    request.setDecorator<KeyScope | null>(keyDecorator, identity.key ?? null)
   }
 
   return {
-    userOf,
+    async userOf(token) {
+      const identity = await identify(token)
+      if (identity?.key !== undefined && isScoped(identity.key)) throw scopeRefusal()
+      return identity?.user
+    },
     async required(request, reply) {
       const { authorization } = request.headers
       if (authorization === undefined) throw new HttpError('unauthenticated', tokenRequired)

@@ -105,7 +105,7 @@ export const listBootstrapConfigsSchema = {
   }),
   response: {
     200: Type.Object({ ...pageAnswer, configs: Type.Array(bootstrapConfigSchema) }, pageOptions('ConfigurationsPage')),
-    ...errorAnswers('unauthenticated'),
+    ...errorAnswers('unauthenticated', 'forbidden'),
   },
 }
 

@@ -2,7 +2,7 @@
 
 import type { FastifyRequest } from 'fastify'
 import type { HttpServer } from '../../http/server.ts'
-import { type Authentication, callerOf, changerOf } from '../access/authentication.ts'
+import { type Authentication, callerOf, changerOf, forReadingChannels, keyChannelsOf } from '../access/authentication.ts'
 import type { Authorization } from '../access/authorization.ts'
 import { checkEntities, type NewEntity, parseMetadataFilter } from '../entity.ts'
 import { type ChannelId, toChannelId, type UserId } from '../ids.ts'
@@ -53,15 +53,15 @@ export function channelRoutes(app: HttpServer, { channels, requestedIds, authent
     return reply.code(201).send({ channels: created })
   })
 
-  app.get('/channels', { schema: listChannelsSchema, onRequest }, async (request, reply) => {
+  app.get('/channels', { schema: listChannelsSchema, onRequest, config: forReadingChannels }, async (request, reply) => {
     const { name, metadata } = request.query
-    const filter = { name, metadata: parseMetadataFilter(metadata) }
+    const filter = { name, metadata: parseMetadataFilter(metadata), only: keyChannelsOf(request) }
     const by = searcherOf(callerOf(request), reply)
     const { items, ...page } = pageOf(await channels.list(by, filter, request.query), request.query)
     return reply.send({ ...page, channels: items })
   })
 
-  app.get('/channels/:channel', { schema: viewChannelSchema, onRequest }, async (request, reply) => {
+  app.get('/channels/:channel', { schema: viewChannelSchema, onRequest, config: forReadingChannels }, async (request, reply) => {
     const id = toChannelId(request.params.channel)
     const caller = callerOf(request)
     const found = await channels.find(caller, id)

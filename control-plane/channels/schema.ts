@@ -28,7 +28,7 @@ export const createChannelSchema = {
   body: newChannel,
   response: {
     201: emptyAnswer('The channel is created.', { Location: '/channels/<channel id>', ...deprecationHeaders }),
-    ...errorAnswers(...bodyCodes, 'unauthenticated', 'conflict'),
+    ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'conflict'),
   },
 }
 
@@ -47,7 +47,7 @@ export const createChannelsSchema = {
         ...headersOf({ 'Access-Control-Expose-Headers': 'Location' }),
       },
     ),
-    ...errorAnswers(...bodyCodes, 'unauthenticated', 'conflict'),
+    ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'conflict'),
   },
 }
 
@@ -58,7 +58,7 @@ export const listChannelsSchema = {
   operationId: 'listChannels',
   summary: 'List your channels',
   querystring: Type.Object({ ...pageQuery, ...orderQuery, name: nameQuery, metadata: metadataQuery }),
-  response: { 200: channelsPage, ...errorAnswers('query_too_large', 'unauthenticated') },
+  response: { 200: channelsPage, ...errorAnswers('query_too_large', 'unauthenticated', 'forbidden') },
 }
 
 export const viewChannelSchema = {

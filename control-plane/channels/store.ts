@@ -17,6 +17,11 @@ export interface Channel {
   readonly metadata?: Metadata
 }
 
+export interface ChannelFilter extends EntityFilter {
+  /** Only these. */
+  readonly only?: readonly ChannelId[] | undefined
+}
+
 /** Another owner's channel is `absent` here. */
 export interface Channels {
   /**
@@ -31,7 +36,7 @@ export interface Channels {
   exists(channel: ChannelId): Promise<boolean>
   isOwner(user: UserId, channel: ChannelId): Promise<boolean>
   /** The channels of the one who searches. */
-  list(by: Searcher, filter: EntityFilter, page: PageRequest): Promise<Page<Channel>>
+  list(by: Searcher, filter: ChannelFilter, page: PageRequest): Promise<Page<Channel>>
   /** The channels of one owner that the thing is connected to, or that it is not connected to. */
   listConnected(owner: UserId, thing: ThingId, connected: boolean, page: PageRequest): Promise<Page<Channel>>
   /** Replaces name and metadata. */
@@ -130,8 +135,10 @@ export function openChannels(database: Database, writes: Writes): Channels {
       return (await database.query('SELECT 1 FROM control_plane.channels WHERE id = $1 AND owner = $2', [channel, user])).length > 0
     },
 
-    async list(by, filter, page) {
-      return toPage(await filteredRows<ChannelRow>(database, [ownSql, [by.user]], filter, page, by), toChannel)
+    async list(by, { only, ...filter }, page) {
+      const matching =
+        only === undefined ? ([ownSql, [by.user]] as const) : ([`${ownSql} AND id = ANY ($2::uuid[])`, [by.user, only]] as const)
+      return toPage(await filteredRows<ChannelRow>(database, matching, filter, page, by), toChannel)
     },
 
     async listConnected(owner, thing, connected, page) {

@@ -2,7 +2,16 @@
 
 import { HttpError } from '../../http/errors.ts'
 import type { HttpServer } from '../../http/server.ts'
-import { type Authentication, callerOf, changerOf } from '../access/authentication.ts'
+import {
+  type Authentication,
+  callerOf,
+  changerOf,
+  forReading,
+  forReadingChannels,
+  keyChannelsOf,
+  scopeRefusal,
+  withoutKeys,
+} from '../access/authentication.ts'
 import type { Authorization } from '../access/authorization.ts'
 import type { Channels } from '../channels/store.ts'
 import { type ChannelId, type ThingId, toChannelId, toThingId } from '../ids.ts'
@@ -70,16 +79,17 @@ export function connectionRoutes(app: HttpServer, { connections, things, channel
     return reply.code(204).send()
   })
 
-  app.get('/channels/:channel/things', { schema: thingsOfChannelSchema, onRequest }, async (request, reply) => {
+  app.get('/channels/:channel/things', { schema: thingsOfChannelSchema, onRequest, config: forReadingChannels }, async (request, reply) => {
     const channel = toChannelId(request.params.channel)
     const caller = callerOf(request)
     const connected = isConnected(request.query)
+    if (!connected && keyChannelsOf(request) !== undefined) throw scopeRefusal()
     if (!(await channels.isOwner(caller, channel))) throw await authorization.refusal(caller, () => channels.exists(channel))
     const { items, ...page } = pageOf(await things.listConnected(caller, channel, connected, request.query), request.query)
-    return reply.headers(unstored).send({ ...page, things: withMetadataAs(items, request.query.metadata_as) })
+    return reply.headers(unstored).send({ ...page, things: withMetadataAs(withoutKeys(request, items), request.query.metadata_as) })
   })
 
-  app.get('/things/:thing/channels', { schema: channelsOfThingSchema, onRequest }, async (request, reply) => {
+  app.get('/things/:thing/channels', { schema: channelsOfThingSchema, onRequest, config: forReading }, async (request, reply) => {
     const thing = toThingId(request.params.thing)
     const caller = callerOf(request)
     const connected = isConnected(request.query)

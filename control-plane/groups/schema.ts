@@ -67,7 +67,7 @@ export const createGroupSchema = {
   body: newGroup,
   response: {
     201: emptyAnswer('The group is created.', { Location: '/groups/<group id>' }),
-    ...errorAnswers(...bodyCodes, 'unauthenticated', 'conflict'),
+    ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden', 'conflict'),
   },
 }
 
@@ -77,7 +77,7 @@ export const listGroupsSchema = {
   summary: 'List your groups',
   description: 'Those that you created or are a member of.',
   querystring: Type.Object({ ...pageQuery, ...orderQuery, name: nameQuery, metadata: metadataQuery }),
-  response: { 200: groupsPage, ...errorAnswers('query_too_large', 'unauthenticated') },
+  response: { 200: groupsPage, ...errorAnswers('query_too_large', 'unauthenticated', 'forbidden') },
 }
 
 export const viewGroupSchema = {
@@ -202,7 +202,7 @@ export const listGroupThingsSchema = {
             {
               id: thing,
               name: Type.Optional(thingSchema.properties.name),
-              key: Type.Optional(thingSchema.properties.key),
+              key: thingSchema.properties.key,
               metadata: Type.Optional(metadataSchema),
             },
             { title: 'GroupThing' },

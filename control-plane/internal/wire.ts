@@ -35,10 +35,12 @@ export type AccessRequest = Static<typeof accessRequestSchema>
 export const answerSchema = Type.Object({
   allowed: Type.Boolean(),
   publisher: Type.Optional(
-    Type.Union([Type.String(), Type.Null()], { description: 'The thing whose key was sent; null for the owner of the channel.' }),
+    Type.Union([Type.String(), Type.Null()], {
+      description: 'The thing whose key was sent, or the API key that publishes; null for the owner of the channel.',
+    }),
   ),
   owner: Type.Optional(Type.String({ description: 'The user that the thing or the channel belongs to.' })),
-  bounded: Type.Optional(Type.Boolean({ description: 'True if the owner of the thing registered themselves, and has bounds.' })),
+  bounded: Type.Optional(Type.Boolean({ description: 'True if the owner of the publisher registered themselves, and has bounds.' })),
   ends_in_ms: Type.Optional(
     Type.Integer({
       description: 'Milliseconds until the credential itself expires; a duration, because the clocks of two machines may differ.',

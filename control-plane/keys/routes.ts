@@ -3,7 +3,8 @@
 import type { HttpServer } from '../../http/server.ts'
 import { type Authentication, callerOf, changerOf, demandToken } from '../access/authentication.ts'
 import type { Authorization } from '../access/authorization.ts'
-import { toApiKeyId, toUserId, type UserId } from '../ids.ts'
+import type { Connections } from '../connections/store.ts'
+import { type ChannelId, toApiKeyId, toChannelId, toUserId, type UserId } from '../ids.ts'
 import type { PageRequest } from '../requests/page.ts'
 import { refuseFaults, textFault, toUtc } from '../requests/text.ts'
 import type { User, Users } from '../users/store.ts'
@@ -22,6 +23,7 @@ import type { ApiKey, ApiKeys } from './store.ts'
 interface Parts {
   readonly apiKeys: ApiKeys
   readonly users: Pick<Users, 'find'>
+  readonly connections: Pick<Connections, 'exist'>
   readonly authentication: Authentication
   readonly authorization: Authorization
 }
@@ -29,7 +31,7 @@ interface Parts {
 /** Durations from here on are nanoseconds, as some clients send them; no duration in seconds is as large. */
 const nanosecondsFrom = 1e9
 
-export function keyRoutes(app: HttpServer, { apiKeys, users, authentication, authorization }: Parts): void {
+export function keyRoutes(app: HttpServer, { apiKeys, users, connections, authentication, authorization }: Parts): void {
   const onRequest = authentication.required
 
   /** @throws HttpError the refusal for an absent user */
@@ -48,13 +50,16 @@ export function keyRoutes(app: HttpServer, { apiKeys, users, authentication, aut
     const endsMs = endOf(request.body)
     const faultInName = textFault(request.body.name, keyNameBytesMax)
     if (faultInName !== undefined) refuseFaults([{ pointer: '/body/name', detail: faultInName }])
+    const channels = channelsIn(request.body)
     demandToken(request)
-    const { key, value } = await apiKeys.issue(changerOf(request), request.body.name, endsMs)
-    const { id, issuedAt, expiresAt } = key
+    const { name, access } = request.body
+    const issued = await apiKeys.issue(changerOf(request), { name, access, channels, endsMs })
+    if (issued === undefined) throw await authorization.refusal(callerOf(request), () => connections.exist(channels!, []))
+    const { id, issuedAt, expiresAt } = issued.key
     return reply
       .code(201)
       .header('cache-control', 'no-store')
-      .send({ id, value, issued_at: issuedAt, ...(expiresAt === undefined ? {} : { expires_at: expiresAt }) })
+      .send({ id, value: issued.value, issued_at: issuedAt, ...(expiresAt === undefined ? {} : { expires_at: expiresAt }) })
   })
 
   app.get('/keys', { schema: listKeysSchema, onRequest }, async (request, reply) => {
@@ -103,7 +108,16 @@ function endOf({ expires_at: expiresAt, duration }: { readonly expires_at?: stri
   return endsMs
 }
 
-function answerOf({ id, owner, name, issuedAt, expiresAt }: ApiKey, email: string) {
+/** @throws HttpError `malformed_request` for one that is given twice */
+function channelsIn({ channels }: { readonly channels?: readonly string[] }): ChannelId[] | undefined {
+  const ids = channels?.map(toChannelId)
+  const again = ids?.findIndex((id, at) => ids.indexOf(id) < at) ?? -1
+  if (again >= 0) refuseFaults([{ pointer: `/body/channels/${again}`, detail: 'is in the list already: give each channel once' }])
+  return ids
+}
+
+function answerOf({ id, owner, name, access, channels, issuedAt, expiresAt }: ApiKey, email: string) {
+  const scope = { access, ...(channels === undefined ? {} : { channels: [...channels] }) }
   const end = expiresAt === undefined ? {} : { expires_at: expiresAt }
-  return { id, issuer_id: owner, subject: email, name, type: apiKeyType, issued_at: issuedAt, ...end }
+  return { id, issuer_id: owner, subject: email, name, ...scope, type: apiKeyType, issued_at: issuedAt, ...end }
 }

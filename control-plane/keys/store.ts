@@ -2,12 +2,27 @@
 
 import { hash, randomBytes } from 'node:crypto'
 import type { Database, SqlRow } from '../../database/database.ts'
-import { type ApiKeyId, newApiKeyId, type UserId } from '../ids.ts'
+import { apiKeyPrefix } from '../client.ts'
+import { lockOwnedChannels } from '../connections/store.ts'
+import { type ApiKeyId, type ChannelId, newApiKeyId, type UserId } from '../ids.ts'
 import { type Page, type PageRequest, pageSql, toPage } from '../requests/page.ts'
 import { demandCapacity } from '../users/bounds.ts'
 import type { Caller, Write, Writes } from '../writes.ts'
 
-export interface ApiKey {
+export const keyAccesses = ['all', 'read', 'publish'] as const
+
+/** What a key may do, of what its user may. */
+export interface KeyScope {
+  /** `all` with channels is to read and to publish, as there is nothing else that a key of some channels may do. */
+  readonly access: (typeof keyAccesses)[number]
+  /** The only ones that it is for; undefined for all of its user. */
+  readonly channels: readonly ChannelId[] | undefined
+}
+
+/** Whether a key may do less than its user. */
+export const isScoped = ({ access, channels }: KeyScope): boolean => access !== 'all' || channels !== undefined
+
+export interface ApiKey extends KeyScope {
   readonly id: ApiKeyId
   readonly owner: UserId
   readonly name: string
@@ -17,14 +32,20 @@ export interface ApiKey {
   readonly expiresAt: string | undefined
 }
 
+export interface NewApiKey extends KeyScope {
+  readonly name: string
+  /** Milliseconds since 1970; undefined for a key that does not expire. */
+  readonly endsMs: number | undefined
+}
+
 export interface ApiKeys {
   /**
-   * @returns the key, and its value, which is returned only this once and not stored
+   * @returns the key, and its value, which is returned only this once and not stored; undefined unless `by` owns all of its channels
    * @throws HttpError `conflict` for more keys than the user may own
    */
-  issue(by: Caller, name: string, endsMs: number | undefined): Promise<{ readonly key: ApiKey; readonly value: string }>
-  /** The owner of the key; undefined for one that is unknown, expired, or of a disabled user. */
-  verify(value: string): Promise<{ readonly owner: UserId } | undefined>
+  issue(by: Caller, key: NewApiKey): Promise<{ readonly key: ApiKey; readonly value: string } | undefined>
+  /** The owner of the key, and its scope; undefined for one that is unknown, expired, or of a disabled user. */
+  verify(value: string): Promise<{ readonly owner: UserId; readonly scope: KeyScope } | undefined>
   /** What a value is stored as. */
   lookup(value: string): Buffer
   find(owner: UserId, key: ApiKeyId): Promise<ApiKey | undefined>
@@ -36,14 +57,10 @@ export interface ApiKeys {
   revoke(by: Caller, owner: UserId, key: ApiKeyId): Promise<void>
 }
 
-/** Makes a value recognisable where it must not be: in logs, files and repositories. */
-const prefix = 'sluice_'
 const secretBytes = 32
 
-export const isApiKey = (credential: string): boolean => credential.startsWith(prefix)
-
 const timestamp = (column: string): string => `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS ${column}`
-const columns = `id, owner, name, ${timestamp('issued_at')}, ${timestamp('expires_at')}`
+const columns = `id, owner, name, access, channels, ${timestamp('issued_at')}, ${timestamp('expires_at')}`
 
 /** Joins the key with the look-up `$1` and its user, if it is valid. */
 export const validKeySql = `
@@ -51,10 +68,12 @@ export const validKeySql = `
   WHERE lookup = $1 AND (expires_at IS NULL OR expires_at > now()) AND disabled_at IS NULL`
 
 const insertSql = `
-  INSERT INTO control_plane.api_keys (id, owner, name, lookup, expires_at) VALUES ($1, $2, $3, $4, to_timestamp($5::float8 / 1000))
+  INSERT INTO control_plane.api_keys (id, owner, name, lookup, access, channels, expires_at)
+  VALUES ($1, $2, $3, $4, $5, $6::uuid[], to_timestamp($7::float8 / 1000))
   RETURNING ${columns}`
 
-type KeyRow = SqlRow & { id: ApiKeyId; owner: UserId; name: string; issued_at: string; expires_at: string | null }
+type ScopeRow = SqlRow & { access: KeyScope['access']; channels: ChannelId[] | null }
+type KeyRow = ScopeRow & { id: ApiKeyId; owner: UserId; name: string; issued_at: string; expires_at: string | null }
 
 /**
  * Without salt and key: 256 random bits cannot be guessed, so a plain hash protects them (NIST SP 800-63B §5.1.2.2), and they stay valid when the
@@ -64,21 +83,24 @@ const lookup = (value: string): Buffer => hash('sha256', value, 'buffer')
 
 export function openApiKeys(database: Database, writes: Writes): ApiKeys {
   return {
-    async issue(by, name, endsMs) {
-      const value = prefix + randomBytes(secretBytes).toString('base64url')
+    async issue(by, { name, access, channels, endsMs }) {
+      const value = apiKeyPrefix + randomBytes(secretBytes).toString('base64url')
       const id = newApiKeyId()
       const key = await writes(by, async write => {
+        if (channels !== undefined && (await lockOwnedChannels(write, channels)).length < channels.length) return undefined
         await demandCapacity(write, by.user, 'api_keys', 1)
-        const [row] = await write.query<KeyRow>(insertSql, [id, by.user, name, lookup(value), endsMs ?? null])
-        write.note('key.issue', [id])
+        const values = [id, by.user, name, lookup(value), access, channels ?? null, endsMs ?? null]
+        const [row] = await write.query<KeyRow>(insertSql, values)
+        write.note('key.issue', [id, ...(channels ?? [])])
         return toApiKey(row!)
       })
-      return { key, value }
+      return key && { key, value }
     },
 
     async verify(value) {
-      const [row] = await database.query<{ owner: UserId }>(`SELECT api_keys.owner FROM ${validKeySql}`, [lookup(value)])
-      return row
+      const sql = `SELECT api_keys.owner, access, channels FROM ${validKeySql}`
+      const [row] = await database.query<ScopeRow & { owner: UserId }>(sql, [lookup(value)])
+      return row && { owner: row.owner, scope: toScope(row) }
     },
 
     lookup,
@@ -116,6 +138,10 @@ export async function revokeAllKeys(write: Write, owner: UserId): Promise<void> 
   if (keys.length > 0) write.note('key.revoke', write.user === owner ? keys : [...keys, owner])
 }
 
-function toApiKey({ id, owner, name, issued_at: issuedAt, expires_at: expiresAt }: KeyRow): ApiKey {
-  return { id, owner, name, issuedAt, expiresAt: expiresAt ?? undefined }
+function toApiKey({ id, owner, name, issued_at: issuedAt, expires_at: expiresAt, ...scope }: KeyRow): ApiKey {
+  return { id, owner, name, ...toScope(scope), issuedAt, expiresAt: expiresAt ?? undefined }
+}
+
+function toScope({ access, channels }: ScopeRow): KeyScope {
+  return { access, channels: channels ?? undefined }
 }

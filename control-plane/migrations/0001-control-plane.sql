@@ -32,6 +32,9 @@ CREATE TABLE api_keys (
   name text NOT NULL,
   -- SHA-256 of the value, which is not stored.
   lookup bytea NOT NULL UNIQUE,
+  access text NOT NULL DEFAULT 'all' CHECK (access IN ('all', 'read', 'publish')),
+  -- The only channels that it is for; null for all of the owner's. Deleted ones stay here.
+  channels uuid[],
   issued_at timestamptz NOT NULL DEFAULT now(),
   expires_at timestamptz
 );

@@ -2,6 +2,7 @@
 
 import type { FastifyRequest } from 'fastify'
 import type { Logger } from '../../config/logger.ts'
+import { HttpError } from '../../http/errors.ts'
 import { clientAddressOf } from '../../http/requests/client-address.ts'
 import type { Authentication } from '../access/authentication.ts'
 import type { UserId } from '../ids.ts'
@@ -21,13 +22,18 @@ interface Parts {
 
 export function openConfiguredCaller(credentials: ProvisionCredentials, parts: Parts): ConfiguredCaller {
   const { authentication, logger } = parts
-  const find = credentials.kind === 'api-key' ? () => authentication.userOf(credentials.apiKey) : signedIn(credentials, parts)
+  const find = credentials.kind === 'api-key' ? () => authentication.userOf(credentials.apiKey).catch(scoped) : signedIn(credentials, parts)
   const named = credentials.kind === 'api-key' ? 'provision.api_key' : 'provision.user and provision.password'
   return async request => {
     const user = await find(request)
     if (user === undefined) logger.error(`invalid ${named}: a mapping without Authorization was refused`)
     return user
   }
+}
+
+/** @returns undefined for an API key with a scope: devices get the answer to a missing token */
+function scoped(error: unknown): undefined {
+  if (!(error instanceof HttpError && error.code === 'forbidden')) throw error
 }
 
 /** Checks the password once, like a sign-in, and again after a password change or after the user was disabled. */

@@ -6,8 +6,8 @@ import { type Fault, HttpError } from '../../http/errors.ts'
 import { networkOf } from '../../http/requests/client-address.ts'
 import { changerOf } from '../access/authentication.ts'
 import { type FailedAttempts, failuresMax } from '../access/failed-attempts.ts'
+import { isApiKey } from '../client.ts'
 import { isId } from '../ids.ts'
-import { isApiKey } from '../keys/store.ts'
 import { refuseFaults } from './text.ts'
 
 /** Fields that are left out are generated here. */

@@ -3,7 +3,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { HttpError } from '../../http/errors.ts'
 import type { HttpServer } from '../../http/server.ts'
-import { type Authentication, callerOf, changerOf } from '../access/authentication.ts'
+import { type Authentication, callerOf, changerOf, forReading, withoutKeys } from '../access/authentication.ts'
 import type { Authorization } from '../access/authorization.ts'
 import { checkEntities, checkMetadataFilter, type NewEntity, parseMetadataFilter } from '../entity.ts'
 import { type ThingId, toThingId, type UserId } from '../ids.ts'
@@ -63,12 +63,12 @@ export function thingRoutes(app: HttpServer, { things, requestedIds, authenticat
     return reply.code(201).headers(unstored).send({ things: created })
   })
 
-  app.get('/things', { schema: listThingsSchema, onRequest }, async (request, reply) => {
+  app.get('/things', { schema: listThingsSchema, onRequest, config: forReading }, async (request, reply) => {
     const { name, metadata, external_id: externalId, shared } = request.query
     const filter = { name, metadata: parseMetadataFilter(metadata), externalId: externalId || undefined, shared }
     const by = searcherOf(callerOf(request), reply)
     const { items, ...page } = pageOf(await things.list(by, filter, request.query), request.query)
-    return reply.headers(unstored).send({ ...page, things: items })
+    return reply.headers(unstored).send({ ...page, things: withoutKeys(request, items) })
   })
 
   takeAnyType(app, scope => {
@@ -81,13 +81,13 @@ export function thingRoutes(app: HttpServer, { things, requestedIds, authenticat
     })
   })
 
-  app.get('/things/:thing', { schema: viewThingSchema, onRequest }, async (request, reply) => {
+  app.get('/things/:thing', { schema: viewThingSchema, onRequest, config: forReading }, async (request, reply) => {
     const id = toThingId(request.params.thing)
     const caller = callerOf(request)
     await demand(caller, 'read', id)
     const found = await things.find(id)
     if (found === undefined) throw await refusal(caller, id)
-    return reply.headers({ ...unstored, etag: eTagOf(found.version) }).send(found.thing)
+    return reply.headers({ ...unstored, etag: eTagOf(found.version) }).send(withoutKeys(request, [found.thing])[0]!)
   })
 
   app.put('/things/:thing', { schema: updateThingSchema, onRequest }, async (request, reply) => {

@@ -10,10 +10,12 @@ import { eTagHeader, ifMatchHeaders, writeCodes } from '../versions.ts'
 
 const id = idSchema('thing', "The thing's id.")
 const name = Type.String({ examples: ['weather station'] })
-const key = Type.String({
-  description: 'The secret that the thing sends as `Authorization: Thing <key>`.',
-  examples: ['5f0c2b7e-8d1a-4c47-9a52-0c4d6f1be7a9'],
-})
+const key = Type.Optional(
+  Type.String({
+    description: 'The secret that the thing sends as `Authorization: Thing <key>`. Absent for an API key with a scope.',
+    examples: ['5f0c2b7e-8d1a-4c47-9a52-0c4d6f1be7a9'],
+  }),
+)
 
 export const thingSchema = Type.Object(
   { id, name, key, metadata: Type.Optional(metadataSchema) },
@@ -86,7 +88,7 @@ export const listThingsSchema = {
       }),
     ),
   }),
-  response: { 200: thingsPage, ...errorAnswers('query_too_large', 'unauthenticated') },
+  response: { 200: thingsPage, ...errorAnswers('query_too_large', 'unauthenticated', 'forbidden') },
 }
 
 export const searchThingsSchema = {
@@ -98,7 +100,7 @@ export const searchThingsSchema = {
     { ...pageQuery, ...orderQuery, name: nameQuery, metadata: Type.Optional(metadataSchema), external_id: externalIdQuery },
     { title: 'ThingsSearch', optionalBody: true },
   ),
-  response: { 200: thingsPage, ...errorAnswers(...bodyCodes, 'query_too_large', 'unauthenticated') },
+  response: { 200: thingsPage, ...errorAnswers(...bodyCodes, 'query_too_large', 'unauthenticated', 'forbidden') },
 }
 
 export const viewThingSchema = {

@@ -82,7 +82,7 @@ export const listUsersSchema = {
   }),
   response: {
     200: Type.Object({ ...userSchema.properties, ...pageAnswer, users: Type.Array(userSchema) }, pageOptions('UsersPage')),
-    ...errorAnswers('query_too_large', 'unauthenticated'),
+    ...errorAnswers('query_too_large', 'unauthenticated', 'forbidden'),
   },
 }
 
@@ -90,7 +90,7 @@ export const viewProfileSchema = {
   ...needsToken,
   operationId: 'viewProfile',
   summary: 'View yourself',
-  response: { 200: userSchema, ...errorAnswers('unauthenticated') },
+  response: { 200: userSchema, ...errorAnswers('unauthenticated', 'forbidden') },
 }
 
 export const viewUserSchema = {
@@ -107,7 +107,7 @@ export const updateUserSchema = {
   operationId: 'updateUser',
   summary: 'Replace your metadata',
   body: Type.Object({ metadata: metadataSchema }, { title: 'UserChange' }),
-  response: { 200: emptyAnswer('Changed.'), ...errorAnswers(...bodyCodes, 'unauthenticated') },
+  response: { 200: emptyAnswer('Changed.'), ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden') },
 }
 
 const password = passwordSchema('another horse battery staple')

@@ -15,7 +15,7 @@ const tags = [
   { name: 'connections', description: 'Which things may use which channels.' },
   { name: 'provisioning', description: 'Create everything that a device needs in one request, according to the layout of the platform.' },
   { name: 'bootstrap', description: 'Configuration that a device fetches with its external id and key, and that its owner manages.' },
-  { name: 'messages', description: 'Publish messages (SenML packs and JSON documents) with the key of a thing.' },
+  { name: 'messages', description: 'Publish messages (SenML packs and JSON documents) with the key of a thing, or an API key.' },
   { name: 'brokers', description: 'What EMQX and Mosquitto ask before they admit a device with the key of a thing.' },
   { name: 'reading', description: 'Read stored messages page by page, or follow new ones as they arrive.' },
   { name: 'sharing', description: 'Give other users rights on a thing.' },

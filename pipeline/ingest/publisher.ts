@@ -36,7 +36,7 @@ export interface PublisherParts {
 
 /** Whose message it is. */
 export interface Sender {
-  /** The thing; null if it may not publish on the channel, which is answered after the message's format was checked. */
+  /** The thing or the API key; null if it may not publish on the channel, which is answered after the message's format was checked. */
   readonly publisher: string | null
   /** The owner of the thing, if they registered themselves and have bounds. */
   readonly boundedOwner: string | undefined

@@ -5,7 +5,7 @@
 // platform read one; a thing without quota gets 429 then, too.
 
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
-import { type AccessControl, limitedError, noChannel, parseChannel, parseCredential } from '../../control-plane/client.ts'
+import { type AccessControl, isApiKey, limitedError, noChannel, parseChannel, parseCredential } from '../../control-plane/client.ts'
 import { detailOf } from '../../http/error-answer.ts'
 import { errors, HttpError } from '../../http/errors.ts'
 import { clientAddressOf } from '../../http/requests/client-address.ts'
@@ -31,7 +31,7 @@ export interface IngestParts extends PublisherParts {
 const config = { takesCompressed: true }
 const contentTypes = [...mediaTypes, linesType] as const
 const publishKey = 'publish'
-/** The thing whose key or certificate was sent, also if it may not publish there. */
+/** The thing whose key or certificate was sent, also if it may not publish there; or the API key that may. */
 const thingKey = 'publishingThing'
 
 /** The routes of ingest. Errors are thrown as HttpError, for the server that they are registered with. */
@@ -90,7 +90,8 @@ export function ingestRoutes(parts: IngestParts): FastifyPluginAsync {
       const failure = isBodyTooLarge(error)
         ? new HttpError('too_large', isLines ? tooManyBytes : tooLarge, { cause: error })
         : publishFailure(error)
-      if (failure instanceof HttpError && failure.code === 'unauthenticated') reply.header('www-authenticate', 'Thing realm="sluice"')
+      if (failure instanceof HttpError && failure.code === 'unauthenticated')
+        reply.header('www-authenticate', 'Thing realm="sluice", Bearer realm="sluice"')
       const code = refusalCode(failure)
       metrics.refused(code)
       const thing = request.getDecorator<string | null>(thingKey)
@@ -127,13 +128,16 @@ function takeBodies(app: FastifyInstance, types: string[], bytesMax: number, too
 
 const isBodyTooLarge = (error: unknown): boolean => error instanceof Error && 'code' in error && error.code === 'FST_ERR_CTP_BODY_TOO_LARGE'
 
+const unknownKey = 'unknown thing key: use the key returned when the thing was created'
 const unknown = {
-  Thing: 'unknown thing key: use the key returned when the thing was created',
+  Thing: unknownKey,
+  ThingId: unknownKey,
   Certificate: 'this certificate is revoked, has expired, or was not issued by this platform: get another one with POST /certs',
+  Bearer: 'this API key is invalid, has expired or was revoked: issue another one with POST /keys',
 }
 
 /**
- * @returns the thing of the key or certificate, if the access control says it, whether it may publish on the channel, and its owner if they have bounds
+ * @returns the thing of the key or certificate, or the API key, if the access control says it, whether it may publish on the channel, and its owner if they have bounds
  * @throws HttpError `unauthenticated`; `too_many_requests` for an unknown key that was used too often
  * @throws AccessUnavailableError
  */
@@ -145,8 +149,10 @@ async function authenticate(
 ): Promise<{ thing: string | undefined; mayPublish: boolean; boundedOwner?: string | undefined }> {
   const { authorization } = request.headers
   const credential = authorization === undefined ? certificates.credentialOf(request) : parseCredential(authorization)
-  if (credential === undefined || credential.scheme === 'Bearer') {
-    throw new HttpError('unauthenticated', 'send the key of a thing in the header "Authorization: Thing <key>"')
+  // Messages have a publisher that stays: a thing, or an API key, and no token of a day.
+  if (credential === undefined || (credential.scheme === 'Bearer' && !isApiKey(credential.secret))) {
+    const detail = 'send the key of a thing ("Authorization: Thing <key>") or an API key that may publish ("Authorization: Bearer <key>")'
+    throw new HttpError('unauthenticated', detail)
   }
   const answer = await access.authorize({ credential, channel, action: 'publish', address: clientAddressOf(request) })
   if (authorization === undefined && (answer.allowed || answer.reason === 'forbidden')) certificates.noteGood(request)
@@ -155,8 +161,7 @@ async function authenticate(
     return { thing: answer.publisher ?? undefined, mayPublish: answer.publisher !== null, boundedOwner }
   }
   if (answer.reason === 'limited') throw limitedError(answer, credential.scheme)
-  if (answer.reason === 'unauthenticated')
-    throw new HttpError('unauthenticated', unknown[credential.scheme === 'Certificate' ? 'Certificate' : 'Thing'])
+  if (answer.reason === 'unauthenticated') throw new HttpError('unauthenticated', unknown[credential.scheme])
   return { thing: answer.publisher, mayPublish: false }
 }
 

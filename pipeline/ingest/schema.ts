@@ -70,14 +70,15 @@ const accepted = Type.Object(
 
 const described = {
   tags: ['messages'],
-  security: [{ thing: [] }],
+  security: [{ thing: [] }, { user: [] }],
   response: { 202: accepted, ...errorAnswers(...bodyCodes, 'unauthenticated', 'forbidden') },
 }
 const strict =
   'With `Prefer: handling=strict`, and for a thing of a user with bounds, the payload is decoded first; one that would become a dead letter gets 400 with the rule that it violates.'
 const many = 'Many messages: `application/x-ndjson`.'
 const compressed = 'The body may be compressed: `Content-Encoding: gzip` or `zstd`.'
-const certificate = 'If enabled by `ingest.client_certificates`, a client certificate of the thing can be used instead of its key.'
+const certificate =
+  'If enabled by `ingest.client_certificates`, a client certificate of the thing can be used instead of its key; of a user, only an API key that may publish.'
 
 export const publishSchema = {
   ...described,

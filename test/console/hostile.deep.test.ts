@@ -155,9 +155,12 @@ describeUnlessMissing('the console', missingChromium(), () => {
         }
         await visitor.inAccount()
         await expectAccessible(visitor.page, `account at ${width}`)
-        await visitor.page.getByRole('button', { name: 'Change password' }).click()
-        await expectAccessible(visitor.page, `password at ${width}`)
         await visitor.page.keyboard.press('Escape')
+        for (const dialog of ['API keys', 'Change password']) {
+          await visitor.inAccount(dialog)
+          await expectAccessible(visitor.page, `${dialog} at ${width}`)
+          await visitor.page.keyboard.press('Escape')
+        }
         if (width > 1000) continue
         await visitor.page.getByRole('button', { name: 'Views' }).click()
         await expectAccessible(visitor.page, 'the menu of views')

@@ -97,6 +97,30 @@ describeUnlessMissing('the console', missingChromium(), () => {
     await visitor.signIn({ ...keeper, password: 'a third horse battery' })
   })
 
+  test('shows what API keys may do, on which channels and until when, and revokes them', async () => {
+    const keeper = { email: 'holder@sluice.example', password: 'correct horse battery' }
+    await expectStatus(call(platform.url, 'POST', '/users', { body: keeper }), 201)
+    const token = (await expectStatus(call(platform.url, 'POST', '/tokens', { body: keeper }), 201)).json!['token']
+    const ask = async (path: string, body: object) =>
+      (await expectStatus(call(platform.url, 'POST', path, { authorization: `Bearer ${String(token)}`, body }), 201)).json!
+    const [channel] = (await ask('/channels/bulk', [{ name: 'greenhouse' }]))['channels'] as [{ id: string }]
+    await ask('/keys', { name: 'export' })
+    await ask('/keys', { name: 'dashboard', access: 'read', channels: [channel.id], expires_at: '2031-05-06T12:00:00Z' })
+    await using visitor = await visitAs(keeper)
+    const { page } = visitor
+    await visitor.inAccount('API keys')
+    const table = page.getByRole('dialog').getByRole('table')
+    const rowOf = (name: string) => table.getByRole('row').filter({ hasText: name })
+    await rowOf('dashboard').getByText('greenhouse').waitFor()
+    expect(await rowOf('dashboard').innerText()).toMatch(/read\s+greenhouse\s+6 May 2031/)
+    expect(await rowOf('export').innerText()).toMatch(/all that you may\s+all\s+revoked/)
+    await rowOf('export').getByRole('button', { name: 'Revoke' }).click()
+    await rowOf('export').waitFor({ state: 'detached' })
+    await rowOf('dashboard').getByRole('link', { name: 'greenhouse' }).click()
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    await page.getByRole('heading', { name: 'greenhouse' }).waitFor()
+  })
+
   test('shows an administrator what comes in as it happens, and everyone else what is theirs', async () => {
     const site = await makeSite(platform.url)
     await expectStatus(publish(platform.url, site, [{ n: 'attic:temperature', u: 'Cel', v: 21 }], 'attic'), 202)

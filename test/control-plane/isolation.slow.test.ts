@@ -7,7 +7,7 @@ import { nameOf } from './isolation/row.ts'
 import { controlPlaneRows, routesOf } from './isolation/rows.ts'
 import { askWithHiddenSecrets, formsOf, leaksOf } from './isolation/secrets.ts'
 import { openWorld, type World } from './isolation/world.ts'
-import { administrator, describePlatformOnServer, masterKey } from './platform.ts'
+import { absentId, administrator, describePlatformOnServer, masterKey } from './platform.ts'
 
 const rows = controlPlaneRows.map(row => ({ name: nameOf(row), row }))
 
@@ -51,6 +51,17 @@ describePlatformOnServer('isolation', platform => {
         expect(await snapshot(), where).toEqual(before)
       }
     })
+  })
+
+  test('a channel outside of the scope of an API key, an absent one and a stranger get the same answer on every route', async () => {
+    const { site, foreign } = world
+    for (const row of controlPlaneRows.filter(({ route, allowed }) => route.includes('{channel}') && allowed.includes('channelKey'))) {
+      const seen = []
+      for (const channel of [site.otherChannel, foreign.channel, absentId])
+        seen.push(seenOf(await ask(world, row, 'channelKey', row.request({ world, site: { ...site, channel }, caller: 'channelKey' }))))
+      expect(seen, nameOf(row)).toEqual([seen[0], seen[0], seen[0]])
+      expect(seen[0], nameOf(row)).toMatchObject({ status: 403 })
+    }
   })
 
   describe("a request with an absent id or another user's in a list changes nothing", () => {

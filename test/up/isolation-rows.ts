@@ -1,7 +1,7 @@
 // The routes of `sluice up` besides the control plane's, as rows of the isolation matrix: messages, administration, and open routes.
 
 import { expect } from 'vitest'
-import { type At, isAdministrator, isOwner, mayRead, type Row, text } from '../control-plane/isolation/row.ts'
+import { type At, isAdministrator, isOwner, mayRead, type Row, seesChannel, text } from '../control-plane/isolation/row.ts'
 import { callers, type Site } from '../control-plane/isolation/world.ts'
 import { absentId } from '../control-plane/platform.ts'
 
@@ -16,9 +16,9 @@ export interface Published {
 const channel = ({ site }: At) => ({ parameters: { channel: site.channel } })
 const senml = 'application/senml+json'
 
-/** The owner of the channel gets both things' records, the connected thing its own: newest first. */
+/** Who sees the channel gets both things' records, the connected thing its own: newest first. */
 function publishersOf({ caller, site }: At): string[] {
-  return isOwner.includes(caller) ? [site.leftThing.id, site.thing.id] : [site.thing.id]
+  return seesChannel.includes(caller) ? [site.leftThing.id, site.thing.id] : [site.thing.id]
 }
 
 function recordsOf(at: At, fields: object = {}): unknown[] {
@@ -29,8 +29,14 @@ function recordsOf(at: At, fields: object = {}): unknown[] {
 
 const sized = (length: number) => expect.toSatisfy((items: readonly unknown[]) => items.length === length) as unknown
 
-const reading = { takes: 'both', allowed: [...isOwner, 'connectedThing'], status: 200 } as const
-const publishing = { takes: 'thing keys', allowed: ['connectedThing'], status: 202, changes: 'more', answer: () => ({ id: text }) } as const
+const reading = { takes: 'both', allowed: [...seesChannel, 'connectedThing'], status: 200 } as const
+const publishing = {
+  takes: 'keys',
+  allowed: ['connectedThing', 'ownerKey', 'publishKey', 'channelKey'],
+  status: 202,
+  changes: 'more',
+  answer: () => ({ id: text }),
+} as const
 
 export const messageRows: readonly Row[] = [
   {
@@ -85,7 +91,7 @@ export const messageRows: readonly Row[] = [
     ...reading,
     route: 'GET /messages',
     what: 'of both channels',
-    allowed: isOwner,
+    allowed: [...isOwner, 'readKey'],
     request: ({ site }) => ({ query: { channel: [site.otherChannel, site.channel] } }),
     answer: at => expect.objectContaining({ total: publishersOf(at).length, messages: recordsOf(at, { Name: 'a' }) }),
   },

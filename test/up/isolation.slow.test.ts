@@ -188,6 +188,14 @@ describe('a running platform', () => {
           seen.push(seenOf(await ask(world, row, caller, row.request({ world, site, caller }))))
         expect(seen[1], nameOf(row)).toEqual(seen[0])
       }
+      // Of an API key with a scope, those outside of it too.
+      const seen = []
+      for (const channel of [world.site.otherChannel, world.foreign.channel, absentId]) {
+        const site = { ...world.site, channel }
+        seen.push(seenOf(await ask(world, row, 'channelKey', row.request({ world, site, caller: 'channelKey' }))))
+      }
+      expect(seen, nameOf(row)).toEqual([seen[0], seen[0], seen[0]])
+      expect(seen[0], nameOf(row)).toMatchObject({ status: 403 })
     }
   })
 

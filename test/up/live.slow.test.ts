@@ -85,6 +85,22 @@ describe('of a platform that runs', () => {
     expect([valuesOf(owners), valuesOf(again)]).toEqual([[0, 1], [1]])
   })
 
+  test('revoking an API key of the channel ends its streams, and none of others', async () => {
+    const site = await makeSite(platform.url)
+    const body = { access: 'read', channels: [site.channel] }
+    const { json } = await expectStatus(call(platform.url, 'POST', '/keys', { authorization: site.owner, body }), 201)
+    const authorization = `Bearer ${String(json!['value'])}`
+    const [owners, keys] = [await follow(platform.url, site), await follow(platform.url, site, undefined, authorization)]
+    await publishAll(platform.url, site, [0])
+    await keys.until(1)
+    await expectStatus(call(platform.url, 'DELETE', `/keys/${String(json!['id'])}`, { authorization: site.owner }), 204)
+    expect(await keys.closed).toBeUndefined()
+    expect(reasonOf(keys)).toBe('access_ended')
+    await publishAll(platform.url, site, [1])
+    await owners.until(2)
+    await expect(follow(platform.url, site, keys.lastEventId(), authorization)).rejects.toThrow(/^401 /)
+  })
+
   test.each([
     ['deleting a channel', 'DELETE', 'channel', ['owner', 'device']],
     ['deleting a thing', 'DELETE', 'thing', ['device']],

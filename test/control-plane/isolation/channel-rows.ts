@@ -1,7 +1,7 @@
 // Channels and connections: only for their owner, not for administrators.
 
-import { type At, creationRows, everyUser, isOwner, ownSite, pageOf, type Row, wholePage } from './row.ts'
-import { listQueries } from './thing-rows.ts'
+import { type At, creationRows, everyUser, isOwner, ownSite, pageOf, type Row, seesChannel, wholePage } from './row.ts'
+import { listQueries, shown } from './thing-rows.ts'
 import type { Site } from './world.ts'
 
 const route = { takes: 'tokens' } as const
@@ -15,19 +15,20 @@ export const channelRows: readonly Row[] = [
   {
     ...route,
     route: 'GET /channels',
-    allowed: everyUser,
+    allowed: [...everyUser, 'readKey', 'channelKey'],
     status: 200,
     request: () => ({ query: wholePage }),
     answer: at => {
       const own = ownSite(at)
-      return pageOf('channels', own === undefined ? [] : [channelOf(own), otherChannelOf(own)])
+      const channels = own === undefined ? [] : [channelOf(own), otherChannelOf(own)]
+      return pageOf('channels', at.caller === 'channelKey' ? channels.slice(0, 1) : channels)
     },
     queries: listQueries,
   },
   {
     ...route,
     route: 'GET /channels/{channel}',
-    allowed: isOwner,
+    allowed: seesChannel,
     status: 200,
     request: channel,
     answer: ({ site }) => channelOf(site),
@@ -55,25 +56,25 @@ export const channelRows: readonly Row[] = [
   {
     ...route,
     route: 'GET /channels/{channel}/things',
-    allowed: isOwner,
+    allowed: seesChannel,
     status: 200,
     request: at => ({ ...channel(at), query: wholePage }),
-    answer: ({ site }) => pageOf('things', [site.thing]),
+    answer: at => pageOf('things', shown(at, [at.site.thing])),
     queries: connectedQueries,
   },
   {
     ...route,
     route: 'GET /channels/{channel}/things',
     what: 'those that are not connected',
-    allowed: isOwner,
+    allowed: [...isOwner, 'readKey'],
     status: 200,
     request: at => ({ ...channel(at), query: { ...wholePage, connected: 'false' } }),
-    answer: ({ site }) => pageOf('things', [site.otherThing, site.leftThing]),
+    answer: at => pageOf('things', shown(at, [at.site.otherThing, at.site.leftThing])),
   },
   {
     ...route,
     route: 'GET /things/{thing}/channels',
-    allowed: isOwner,
+    allowed: [...isOwner, 'readKey'],
     status: 200,
     request: ({ site }) => ({ parameters: { thing: site.thing.id }, query: wholePage }),
     answer: ({ site }) => pageOf('channels', [channelOf(site)]),
@@ -83,7 +84,7 @@ export const channelRows: readonly Row[] = [
     ...route,
     route: 'GET /things/{thing}/channels',
     what: 'those that are not connected',
-    allowed: isOwner,
+    allowed: [...isOwner, 'readKey'],
     status: 200,
     request: ({ site }) => ({ parameters: { thing: site.thing.id }, query: { ...wholePage, disconnected: 'true' } }),
     answer: ({ site }) => pageOf('channels', [otherChannelOf(site)]),

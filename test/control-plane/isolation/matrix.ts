@@ -98,11 +98,11 @@ export async function askAll(
 const isSame = (left: unknown, right: unknown): boolean => JSON.stringify(left) === JSON.stringify(right)
 const bodyOf = ({ json, text }: Answer): unknown => json ?? text
 
-/** A 403 has no detail, except for API keys where only tokens are accepted. */
+/** A 403 has no detail, except for API keys where only tokens are accepted, or their scope is not. */
 function refusalOf(status: number, got: unknown): unknown {
   const { detail, request_id: request } = got as { detail?: string; request_id?: unknown }
   if (status === 401) return { error: 'missing or invalid credentials', code: 'unauthenticated', status, detail, request_id: request }
-  const isOfKey = detail?.startsWith('an API key is not accepted here') === true
+  const isOfKey = /^an API key (with this scope )?is not accepted here/.test(detail ?? '')
   return { error: forbidden, code: 'forbidden', status, ...(isOfKey ? { detail } : {}), request_id: request }
 }
 

@@ -1,7 +1,7 @@
 // A row of the isolation matrix: a route with a valid request, the callers who may send it, and their answers (SPEC §4, §5).
 
 import { expect } from 'vitest'
-import { type Caller, idsOf, type Site, thingKeys, type UserName, userKeys, users, type World } from './world.ts'
+import { type Caller, idsOf, type Site, scopedKeys, thingKeys, type UserName, userKeys, users, type World } from './world.ts'
 
 export interface Asked {
   /** Parameters of the path: `{ thing: '…' }`. */
@@ -25,8 +25,8 @@ export interface Row {
   readonly route: string
   /** Distinguishes rows of one route. */
   readonly what?: string
-  /** Callers with such a credential are refused with 403, and all others with 401. */
-  readonly takes: 'tokens' | 'thing keys' | 'both' | 'external keys'
+  /** Callers with such a credential are refused with 403, and all others with 401. An API key is a token too. */
+  readonly takes: 'tokens' | 'keys' | 'both' | 'external keys'
   readonly allowed: readonly Caller[]
   /** The status of a success. */
   readonly status: number
@@ -59,6 +59,8 @@ export const mayRead: readonly Caller[] = ['owner', 'ownerKey', 'reader', 'membe
 export const mayWrite: readonly Caller[] = ['owner', 'ownerKey', 'writer', 'member', 'memberByGroup']
 export const mayDelete: readonly Caller[] = ['owner', 'ownerKey', 'deleter', 'member', 'memberByGroup']
 export const isOwner: readonly Caller[] = ['owner', 'ownerKey']
+/** Callers who see the site's channel, and read all of it. */
+export const seesChannel: readonly Caller[] = [...isOwner, 'readKey', 'channelKey']
 export const isAdministrator: readonly Caller[] = ['administrator', 'administratorKey']
 /** Callers who control a group: its creator, and the administrator. */
 export const mayControl: readonly Caller[] = [...isOwner, ...isAdministrator]
@@ -73,14 +75,15 @@ export const nameOf = ({ route, what }: Row): string => (what === undefined ? ro
 /** The expected status for a caller. */
 export function statusFor({ allowed, takes, status }: Row, caller: Caller): number {
   if (allowed.includes(caller)) return status
-  const isUser = everyUser.includes(caller) && (takes === 'tokens' || takes === 'both')
-  const isThing = (thingKeys as readonly Caller[]).includes(caller) && (takes === 'thing keys' || takes === 'both')
-  return isUser || isThing ? 403 : 401
+  const isKey = [...userKeys, ...scopedKeys].some(key => key === caller)
+  const isUser = (everyUser.includes(caller) || isKey) && (takes === 'tokens' || takes === 'both')
+  const isOfKeys = (isKey || thingKeys.some(key => key === caller)) && (takes === 'keys' || takes === 'both')
+  return isUser || isOfKeys ? 403 : 401
 }
 
 /** Whose token or API key it is; undefined for everything else. */
 export function userOf(caller: Caller): UserName | undefined {
-  if (caller === 'ownerKey') return 'owner'
+  if (caller === 'ownerKey' || scopedKeys.some(key => key === caller)) return 'owner'
   if (caller === 'administratorKey') return 'administrator'
   return (users as readonly Caller[]).includes(caller) ? (caller as UserName) : undefined
 }

@@ -15,7 +15,7 @@ import {
   uuid,
   wholePage,
 } from './row.ts'
-import type { Thing } from './world.ts'
+import { scopedKeys, type Thing } from './world.ts'
 
 const route = { takes: 'tokens' } as const
 const thing = ({ site }: At) => ({ parameters: { thing: site.thing.id } })
@@ -31,6 +31,10 @@ function readableThings(at: At): Thing[] {
   return isShared ? [at.site.thing] : ownThings(at)
 }
 
+/** Without their keys for API keys with a scope. */
+export const shown = ({ caller }: At, things: readonly Thing[]): object[] =>
+  scopedKeys.some(key => key === caller) ? things.map(({ key: _, ...rest }) => rest) : [...things]
+
 const filters = ['', 'name=ensor', 'metadata=%7B%22site%22%3A%22site-3%22%7D', 'name=1&metadata=%7B%22site%22%3A%22site-3%22%7D']
 const orders = ['', 'order=id', 'order=name', 'dir=desc', 'order=name&dir=desc']
 /** Every filter in every order, and a page with a large offset. */
@@ -43,20 +47,20 @@ export const thingRows: readonly Row[] = [
   {
     ...route,
     route: 'GET /things',
-    allowed: everyUser,
+    allowed: [...everyUser, 'readKey'],
     status: 200,
     request: () => ({ query: wholePage }),
-    answer: at => pageOf('things', ownThings(at)),
+    answer: at => pageOf('things', shown(at, ownThings(at))),
     queries: listQueries,
   },
   {
     ...route,
     route: 'GET /things',
     what: 'with those of others',
-    allowed: everyUser,
+    allowed: [...everyUser, 'readKey'],
     status: 200,
     request: () => ({ query: { ...wholePage, shared: 'true' } }),
-    answer: at => pageOf('things', readableThings(at)),
+    answer: at => pageOf('things', shown(at, readableThings(at))),
     queries: ['?shared=true&name=ensor'],
   },
   ...[{}, { shared: 'true' }].map(
@@ -64,11 +68,11 @@ export const thingRows: readonly Row[] = [
       ...route,
       route: 'GET /things',
       what: `of a device${'shared' in more ? ', with those of others' : ''}`,
-      allowed: everyUser,
+      allowed: [...everyUser, 'readKey'],
       status: 200,
       request: at => ({ query: { ...wholePage, ...more, external_id: at.site.device.id } }),
       // External ids of others are unknown, also those of things that the caller may read.
-      answer: at => pageOf('things', ownThings(at).slice(0, ownSite(at) === at.site ? 1 : 0)),
+      answer: at => pageOf('things', shown(at, ownThings(at).slice(0, ownSite(at) === at.site ? 1 : 0))),
       tolerates: ['device'],
     }),
   ),
@@ -96,10 +100,10 @@ export const thingRows: readonly Row[] = [
   {
     ...route,
     route: 'GET /things/{thing}',
-    allowed: mayRead,
+    allowed: [...mayRead, 'readKey'],
     status: 200,
     request: thing,
-    answer: ({ site }) => site.thing,
+    answer: at => shown(at, [at.site.thing])[0],
   },
   {
     ...route,

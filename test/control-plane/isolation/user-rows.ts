@@ -2,21 +2,26 @@
 
 import { expect } from 'vitest'
 import { type At, callersOf, everyUser, isAdministrator, isOwner, pageOf, type Row, text, userOf, uuid, wholePage } from './row.ts'
-import { callers, type Site, type User, users } from './world.ts'
+import { callers, type Site, type User, users, type World } from './world.ts'
 
 const route = { takes: 'tokens' } as const
 const shown = ({ id, email }: Pick<User, 'id' | 'email'>) => ({ id, email })
 const own = ({ world, caller }: At): User => world.users[userOf(caller)!]
 const newUser = ({ world }: At) => ({ email: `made-${world.fresh()}@sluice.example`, password: `password ${world.fresh()}` })
 
-function keyOf({ id }: Site['apiKey'], { id: issuer, email }: User) {
-  return { id, name: 'key', type: 2, issuer_id: issuer, subject: email, issued_at: text }
+function keyOf({ id }: Site['apiKey'], { id: issuer, email }: User, scope: object = { access: 'all' }) {
+  return { id, name: 'key', ...scope, type: 2, issuer_id: issuer, subject: email, issued_at: text }
 }
+
+const ownersKeys = ({ site, scopedKeys, users: { owner } }: World): object[] => [
+  keyOf(site.apiKey, owner),
+  ...Object.values(scopedKeys).map(key => keyOf(key, owner, key.scope)),
+]
 
 function keysOf(at: At): object[] {
   const { world } = at
   const user = userOf(at.caller)
-  if (user === 'owner') return [keyOf(world.site.apiKey, own(at))]
+  if (user === 'owner') return ownersKeys(world)
   if (user === 'stranger') return [keyOf(world.foreign.apiKey, own(at))]
   return user === 'administrator' ? [keyOf(world.administratorKey, own(at))] : []
 }
@@ -174,7 +179,7 @@ export const userRows: readonly Row[] = [
     allowed: isAdministrator,
     status: 200,
     request: ({ world }) => ({ parameters: { user: world.users.owner.id }, query: wholePage }),
-    answer: ({ world }) => pageOf('keys', [keyOf(world.site.apiKey, world.users.owner)], {}),
+    answer: ({ world }) => pageOf('keys', ownersKeys(world), {}),
     queries: ['?offset=5&limit=5'],
   },
   {

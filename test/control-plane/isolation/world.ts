@@ -8,10 +8,12 @@ import type { Asker } from './asker.ts'
 /** Each with a token: their name is their relation to the site's thing; a member is in a group that the thing is in. */
 export const users = ['owner', 'stranger', 'reader', 'writer', 'deleter', 'member', 'memberByGroup', 'removed', 'administrator'] as const
 export const userKeys = ['ownerKey', 'administratorKey'] as const
+/** API keys of the owner with a scope: to read, to publish, and for the site's channel. */
+export const scopedKeys = ['readKey', 'publishKey', 'channelKey'] as const
 export const thingKeys = ['connectedThing', 'otherThing', 'leftThing'] as const
 /** Invalid credentials, and valid ones of the other scheme. */
 const nobodies = ['anonymous', 'expired', 'garbage', 'disabled', 'keyAsToken', 'tokenAsKey'] as const
-export const callers = [...users, ...userKeys, ...thingKeys, ...nobodies] as const
+export const callers = [...users, ...userKeys, ...scopedKeys, ...thingKeys, ...nobodies] as const
 export type UserName = (typeof users)[number]
 export type Caller = (typeof callers)[number]
 
@@ -19,6 +21,11 @@ export interface Thing {
   readonly id: string
   readonly name: string
   readonly key: string
+}
+
+export interface ApiKey {
+  readonly id: string
+  readonly value: string
 }
 
 /** What one owner has. */
@@ -34,7 +41,7 @@ export interface Site {
   readonly thingsGroup: string
   /** Shared with the group of things. */
   readonly usersGroup: string
-  readonly apiKey: { readonly id: string; readonly value: string }
+  readonly apiKey: ApiKey
   /** The credential with which the thing fetches its bootstrap configuration. */
   readonly device: { readonly id: string; readonly key: string }
   /** The serial of the thing's certificate. */
@@ -56,7 +63,9 @@ export interface World {
   readonly bystander: User
   /** All registered users. */
   readonly registered: readonly Pick<User, 'id' | 'email'>[]
-  readonly administratorKey: Site['apiKey']
+  readonly administratorKey: ApiKey
+  /** With what each was issued with. */
+  readonly scopedKeys: Readonly<Record<(typeof scopedKeys)[number], ApiKey & { readonly scope: object }>>
   /** The owner's. */
   readonly site: Site
   /** The stranger's. */
@@ -115,15 +124,24 @@ export async function openWorld({ asker, administrator, masterKey, prepare = asy
   await expectStatus(asker.call('PUT', `/users/${disabled.id}/disabled`, { ...asAdministrator, body: { disabled: true } }), 204)
   const relations = () => relationsOf(known)
   const freshSite = (): Promise<Site> => makeSite(asker, known.owner.token, relations(), prepare)
-  const issued = await expectStatus(asker.call('POST', '/keys', { ...asAdministrator, body: { name: 'key' } }), 201)
-  const administratorKey = issued.json as unknown as Site['apiKey']
+  const issue = async (authorization: string, scope: object = {}): Promise<ApiKey> => {
+    const issued = await expectStatus(asker.call('POST', '/keys', { authorization, body: { name: 'key', ...scope } }), 201)
+    return issued.json as unknown as ApiKey
+  }
+  const administratorKey = await issue(known.administrator.token)
   const site = await freshSite()
+  const scopes = { readKey: { access: 'read' }, publishKey: { access: 'publish' }, channelKey: { access: 'all', channels: [site.channel] } }
+  const scoped = {} as Record<keyof typeof scopes, ApiKey & { readonly scope: object }>
+  for (const name of scopedKeys) scoped[name] = { ...(await issue(known.owner.token, scopes[name])), scope: scopes[name] }
   const foreign = await makeSite(asker, known.stranger.token, [], prepare)
   const expired = await tokens.issue({ user: known.owner.id as never, version: 1 })
 
   const others: Record<Exclude<Caller, UserName>, () => string | undefined> = {
     ownerKey: () => `Bearer ${site.apiKey.value}`,
     administratorKey: () => `Bearer ${administratorKey.value}`,
+    readKey: () => `Bearer ${scoped.readKey.value}`,
+    publishKey: () => `Bearer ${scoped.publishKey.value}`,
+    channelKey: () => `Bearer ${scoped.channelKey.value}`,
     connectedThing: () => `Thing ${site.thing.key}`,
     otherThing: () => `Thing ${site.otherThing.key}`,
     leftThing: () => `Thing ${site.leftThing.key}`,
@@ -140,6 +158,7 @@ export async function openWorld({ asker, administrator, masterKey, prepare = asy
     bystander,
     registered: [...Object.values(known), bystander, disabled],
     administratorKey,
+    scopedKeys: scoped,
     site,
     foreign,
     authorization: caller => (caller in known ? known[caller as UserName].token : others[caller as keyof typeof others]()),
@@ -189,7 +208,7 @@ export async function makeSite(
   const [channel, otherChannel] = [channels[0].id, channels[1].id]
   const thingsGroup = idIn(await ask('POST', '/groups', { name: 'things' }))
   const usersGroup = idIn(await ask('POST', '/groups', { name: 'users' }))
-  const { id, value } = (await ask('POST', '/keys', { name: 'key' })).json as Site['apiKey']
+  const { id, value } = (await ask('POST', '/keys', { name: 'key' })).json as unknown as ApiKey
   const certificate = (await ask('POST', '/certs', { thing_id: thing.id, key_type: 'ec' })).json!['Serial'] as string
   const device = { id: `device-${fresh()}`, key: `external key ${fresh()}` }
   await ask('POST', '/things/configs', { external_id: device.id, external_key: device.key, thing_id: thing.id, channels: [channel] })

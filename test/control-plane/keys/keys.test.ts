@@ -20,7 +20,7 @@ describePlatform('API keys', platform => {
     const { id, value } = answer.json as { id: string; value: string }
     expect(value).toMatch(/^sluice_[\w-]{43}$/)
     expect((await ask('GET', '/users/profile', undefined, `Bearer ${value}`)).json).toMatchObject({ id: user.id })
-    const shown = { id, name: 'export', type: 2, issuer_id: user.id, subject: user.email, issued_at: expect.any(String) }
+    const shown = { id, name: 'export', access: 'all', type: 2, issuer_id: user.id, subject: user.email, issued_at: expect.any(String) }
     expect((await ask('GET', `/keys/${id}`)).json).toEqual(shown)
     expect((await ask('GET', '/keys')).json).toMatchObject({ total: 1, keys: [shown] })
     const other = await platform().user()
@@ -103,6 +103,59 @@ describePlatform('API keys', platform => {
     expect(await status()).toBe(401)
   })
 
+  test('a scope is shown with the key, and the audit log names its channels', async () => {
+    const { owner, channel } = await makeSite(platform().url)
+    const scope = { access: 'publish', channels: [channel] }
+    const { id } = await issue({ ...scope, channels: [channel.toUpperCase()], duration: 3600 }, owner)
+    const shown = { id, ...scope, expires_at: expect.any(String) as string }
+    expect((await ask('GET', `/keys/${id}`, undefined, owner)).json).toMatchObject(shown)
+    const whole = await issue({}, owner)
+    const { json } = await ask('GET', '/keys', undefined, owner)
+    expect(json).toMatchObject({ keys: [shown, { id: whole.id, access: 'all' }] })
+    expect((json!.keys as object[])[1]).not.toHaveProperty('channels')
+    const administrator = await platform().administrator()
+    expect((await ask('GET', `/audit?object=${id}`, undefined, administrator)).json).toMatchObject({
+      entries: [{ objects: [id, channel] }],
+    })
+  })
+
+  test("channels are the user's own, up to a hundred: another user's, absent and deleted ones get one refusal, and no key is made", async () => {
+    const [site, foreign, administrator] = [
+      await makeSite(platform().url),
+      await makeSite(platform().url),
+      await platform().administrator(),
+    ]
+    const names = Array.from({ length: 100 }, () => ({ name: 'many' }))
+    const { json } = await ask('POST', '/channels/bulk', names, site.owner)
+    const many = (json!.channels as { id: string }[]).map(({ id }) => id)
+    await ask('DELETE', `/channels/${many[99]!}`, undefined, site.owner)
+    const refused = async (channels: readonly string[], authorization = site.owner) => {
+      const answer = await ask('POST', '/keys', { channels }, authorization)
+      return { status: answer.status, body: { ...answer.json, request_id: '' } }
+    }
+    const [first, ...others] = await Promise.all([[foreign.channel], [absentId], [site.channel, absentId], many].map(one => refused(one)))
+    expect(first).toMatchObject({ status: 403, body: { code: 'forbidden' } })
+    for (const other of others) expect(other).toEqual(first)
+    expect([await refused([absentId], administrator), await refused([site.channel], administrator)]).toMatchObject([
+      { status: 404 },
+      { status: 403 },
+    ])
+    expect((await ask('GET', '/keys', undefined, site.owner)).json).toMatchObject({ total: 0 })
+    expect((await ask('POST', '/keys', { channels: [site.channel, ...many.slice(0, 99)] }, site.owner)).status).toBe(201)
+  })
+
+  test.each<[string, object, string]>([
+    ['an unknown access', { access: 'write' }, '/body/access'],
+    ['no channel', { channels: [] }, '/body/channels'],
+    ['a channel twice', { channels: [absentId, 'FFFFFFFF-FFFF-4FFF-8FFF-FFFFFFFFFFFF', absentId] }, '/body/channels/2'],
+    ['too many', { channels: Array.from({ length: 101 }, () => absentId) }, '/body/channels'],
+    ['what is no id', { channels: ['greenhouse'] }, '/body/channels/0'],
+    ['one id', { channels: absentId }, '/body/channels'],
+  ])('a scope of %s is malformed, with its place', async (_what, body, pointer) => {
+    const { status, json } = await ask('POST', '/keys', body)
+    expect([status, (json!.errors as { pointer: string }[])[0]!.pointer]).toEqual([400, pointer])
+  })
+
   test.each([
     { type: 1 },
     { type: 0 },
@@ -127,7 +180,56 @@ describePlatform('API keys', platform => {
     }
   })
 
-  test('it may read the channels of its user until it expires, and may not publish', async () => {
+  test.each<[access: string, channels: 'own' | 'other' | undefined, read: boolean, publish: boolean]>([
+    ['all', undefined, true, true],
+    ['read', undefined, true, false],
+    ['publish', undefined, false, true],
+    ['all', 'own', true, true],
+    ['read', 'own', true, false],
+    ['publish', 'own', false, true],
+    ['all', 'other', false, false],
+  ])('with access %s to %s channels it reads: %s, and publishes: %s', async (access, channels, read, publish) => {
+    const site = await makeSite(platform().url)
+    const foreign = await makeSite(platform().url)
+    const { json } = await ask('POST', '/channels/bulk', [{ name: 'other' }], site.owner)
+    const [other] = json!.channels as [{ id: string }]
+    const scope = channels === undefined ? {} : { channels: [channels === 'own' ? site.channel : other.id] }
+    const { id, value } = await issue({ access, ...scope }, site.owner)
+    const credential = { scheme: 'Bearer', secret: value } as const
+    const on = (channel: string, action: 'read' | 'publish') => platform().plane.access.authorize({ credential, channel, action })
+    const refused = { allowed: false, reason: 'forbidden' }
+    for (const channel of [site.channel, site.channel.toUpperCase()]) {
+      expect(await on(channel, 'read')).toEqual(read ? { allowed: true, publisher: null, owner: expect.any(String) } : refused)
+      expect(await on(channel, 'publish')).toEqual(publish ? { allowed: true, publisher: id, owner: expect.any(String) } : refused)
+    }
+    for (const channel of [foreign.channel, absentId, 'x', '']) {
+      expect(await on(channel, 'read')).toEqual(refused)
+      expect(await on(channel, 'publish')).toEqual(refused)
+    }
+    if (channels !== 'own') return
+    await ask('DELETE', `/channels/${site.channel}`, undefined, site.owner)
+    expect([await on(site.channel, 'read'), await on(site.channel, 'publish')]).toEqual([refused, refused])
+  })
+
+  test("an administrator's key of some channels reads none that others have, and one to read may not administer", async () => {
+    const authorization = await platform().administrator()
+    const { json } = await ask('POST', '/channels/bulk', [{ name: 'own' }], authorization)
+    const [{ id: channel }] = json!.channels as [{ id: string }]
+    const read = async (secret: string, channel: string): Promise<boolean> =>
+      (await platform().plane.access.authorize({ credential: { scheme: 'Bearer', secret }, channel, action: 'read' })).allowed
+    const some = await issue({ channels: [channel] }, authorization)
+    const reading = await issue({ access: 'read' }, authorization)
+    expect([await read(some.value, 'plant/1'), await read(some.value, channel)]).toEqual([false, true])
+    expect([await read(reading.value, 'plant/1'), await read(reading.value, channel)]).toEqual([true, true])
+    for (const { value } of [some, reading]) {
+      expect((await ask('GET', '/users', undefined, `Bearer ${value}`)).status).toBe(403)
+      await expect(platform().plane.isAdministrator(value)).rejects.toMatchObject({ code: 'forbidden' })
+      await expect(platform().plane.userOf(value)).rejects.toMatchObject({ code: 'forbidden' })
+    }
+    expect((await ask('GET', `/channels/${absentId}`, undefined, `Bearer ${some.value}`)).status).toBe(403)
+  })
+
+  test('it may read the channels of its user until it expires', async () => {
     const site = await makeSite(platform().url)
     const { id, value } = await issue({ duration: 3600 }, site.owner)
     const access = (action: 'read' | 'publish') =>
@@ -140,7 +242,7 @@ describePlatform('API keys', platform => {
     const granted = (await access('read')) as { endsMs: number }
     expect(granted).toMatchObject({ allowed: true, publisher: null })
     expect(Math.abs(granted.endsMs - Date.now() - 3_600_000)).toBeLessThan(300_000)
-    expect(await access('publish')).toEqual({ allowed: false, reason: 'forbidden' })
+    expect(await access('publish')).toMatchObject({ allowed: true, publisher: id, endsMs: expect.any(Number) as number })
     const ended: unknown[] = []
     const forget = platform().plane.access.onChange(change => ended.push(change))
     await ask('DELETE', `/keys/${id}`, undefined, site.owner)

@@ -413,6 +413,13 @@ describeOnDatabases('layouts', database => {
     expect(platform.logged()).not.toContain(changing.password)
   })
 
+  test('a configured API key with a scope is invalid', async () => {
+    const { json } = await call(first.url, 'POST', '/keys', { authorization: user.token, body: { access: 'read' } })
+    const platform = await open(without({}), { credentials: { kind: 'api-key', apiKey: json!['value'] as string } })
+    expect((await call(platform.url, 'POST', '/mapping', { body: device() })).status).toBe(401)
+    expect(platform.logged()).toContain('invalid provision.api_key')
+  })
+
   test('a shorter minimum accepts shorter keys', async () => {
     const platform = await open(without({}), { externalKeyBytesMin: 4 })
     expect((await map(platform, { ...device(), external_key: '1234' })).status).toBe(201)

@@ -63,7 +63,17 @@ describeWithPostgres('remote access', postgres => {
     const { json } = await call(instance.platform.url, 'GET', '/users/profile', { authorization: bounded.owner })
     const bound = { authorization: administrator, body: { bounded: true } }
     await expectStatus(call(instance.platform.url, 'PUT', `/users/${String(json!['id'])}/bounded`, bound), 204)
+    const issue = async (scope: object): Promise<string> => {
+      const issued = await expectStatus(call(instance.platform.url, 'POST', '/keys', { authorization: bounded.owner, body: scope }), 201)
+      return `Bearer ${String(issued.json!['value'])}`
+    }
+    const keys = [
+      await issue({}),
+      await issue({ access: 'read', duration: 3600 }),
+      await issue({ access: 'publish', channels: [bounded.channel] }),
+    ]
     for (const credential of [
+      ...keys,
       site.device,
       bounded.device,
       site.owner,

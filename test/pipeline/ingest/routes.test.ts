@@ -104,6 +104,7 @@ type Refusal = [what: string, status: number, sentence: RegExp, path: string, he
 const refusals: Refusal[] = [
   ['no key', 401, /Authorization: Thing <key>/, path, { authorization: undefined }, pack],
   ["a user's token", 401, /Authorization: Thing <key>/, path, { authorization: 'Bearer a.b.c' }, pack],
+  ['an API key that is unknown', 401, /this API key is invalid/, path, { authorization: 'Bearer sluice_x' }, pack],
   ['an invalid key', 401, /unknown thing key/, path, { authorization: `Thing ${randomUUID()}` }, pack],
   [
     'an invalid key for an unknown channel',
@@ -277,7 +278,7 @@ test('SenML may be published to a subtopic that ends in messages', async () => {
 
 test('the answer to a missing key names the accepted scheme', async () => {
   const answer = await site.publish(path, pack, { authorization: undefined })
-  expect(answer.headers.get('www-authenticate')).toBe('Thing realm="sluice"')
+  expect(answer.headers.get('www-authenticate')).toBe('Thing realm="sluice", Bearer realm="sluice"')
 })
 
 test.each(['', 'expect: 100-continue\r\n'])('an invalid key is refused before the body is read, by one answer (%j)', async expectation => {
