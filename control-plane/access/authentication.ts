@@ -12,21 +12,6 @@ import type { Tokens } from '../tokens/store.ts'
 import type { Users } from '../users/store.ts'
 import type { Actor, Caller } from '../writes.ts'
 
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /**
-     * The API keys with a scope that may use the route, of those that may read; without it none. `of some channels` are accepted by a route that has its channel
-     * in its path, or shows only those of `keyChannelsOf`.
-     */
-    scopedKeys?: 'of all channels' | 'of some channels'
-  }
-}
-
-/** Of a route that reads, for `config`. */
-export const forReading = { scopedKeys: 'of all channels' } as const
-/** The same, also for API keys of some channels. */
-export const forReadingChannels = { scopedKeys: 'of some channels' } as const
-
 export interface Authentication {
   /**
    * The user whose token or API key this is; undefined if it is forged, expired, revoked or older than its user's password.
@@ -46,21 +31,33 @@ export interface Authentication {
 
 const callerDecorator = 'caller'
 const keyDecorator = 'callerKey'
+/** Which API keys with a scope the route accepts, of those that may read; null for none. */
+const acceptedDecorator = 'acceptedKeys'
+type AcceptedKeys = 'of all channels' | 'of some channels'
 
-/** Call it once for the plugin whose routes use the hooks. All of them refuse API keys with a scope, except where `config` says otherwise. */
+/** Call it once for the plugin whose routes use the hooks. All of them refuse API keys with a scope, except those with one of the next two. */
 export function decorateCaller(app: HttpServer): void {
   app.decorateRequest(callerDecorator, null)
   app.decorateRequest(keyDecorator, null)
+  app.decorateRequest(acceptedDecorator, null)
   // Not in `onRequest`: what is wrong with the request comes first.
   app.addHook('preHandler', async request => demandScope(request))
 }
+
+/** Another onRequest hook, of a route that reads: accepts API keys with a scope, but not those of some channels. */
+export const forReading = async (request: FastifyRequest): Promise<void> =>
+  request.setDecorator<AcceptedKeys>(acceptedDecorator, 'of all channels')
+
+/** Accepts those of some channels too: of a route that has its channel in its path, or gives only those of `keyChannelsOf`. */
+export const forReadingChannels = async (request: FastifyRequest): Promise<void> =>
+  request.setDecorator<AcceptedKeys>(acceptedDecorator, 'of some channels')
 
 /** @throws HttpError `forbidden` if the caller has an API key whose scope the route, or the channel in its path, is not in */
 function demandScope(request: FastifyRequest): void {
   const key = keyOf(request)
   if (key === undefined || !isScoped(key)) return
-  const { scopedKeys } = request.routeOptions.config
-  const isIn = scopedKeys === 'of some channels' || (scopedKeys === 'of all channels' && key.channels === undefined)
+  const accepted = request.getDecorator<AcceptedKeys | null>(acceptedDecorator)
+  const isIn = accepted === 'of some channels' || (accepted === 'of all channels' && key.channels === undefined)
   if (!isIn || key.access === 'publish') throw scopeRefusal()
   const { channel } = request.params as { channel?: string }
   if (channel !== undefined && key.channels?.some(one => one === channel.toLowerCase()) === false) throw new HttpError('forbidden')
@@ -78,7 +75,7 @@ export const keyChannelsOf = (request: FastifyRequest): readonly ChannelId[] | u
 /** For API keys with a scope without the things' keys: these publish, and stay valid when the API key is revoked. */
 export function withoutKeys<Item extends { readonly key: string }>(request: FastifyRequest, items: readonly Item[]) {
   const key = keyOf(request)
-  return key === undefined || !isScoped(key) ? [...items] : items.map(({ key: _, ...shown }) => shown)
+  return key === undefined || !isScoped(key) ? [...items] : items.map(({ key: _, ...rest }) => rest)
 }
 
 /** The user behind a request that passed `required`. */

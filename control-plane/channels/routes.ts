@@ -53,7 +53,7 @@ export function channelRoutes(app: HttpServer, { channels, requestedIds, authent
     return reply.code(201).send({ channels: created })
   })
 
-  app.get('/channels', { schema: listChannelsSchema, onRequest, config: forReadingChannels }, async (request, reply) => {
+  app.get('/channels', { schema: listChannelsSchema, onRequest: [onRequest, forReadingChannels] }, async (request, reply) => {
     const { name, metadata } = request.query
     const filter = { name, metadata: parseMetadataFilter(metadata), only: keyChannelsOf(request) }
     const by = searcherOf(callerOf(request), reply)
@@ -61,7 +61,7 @@ export function channelRoutes(app: HttpServer, { channels, requestedIds, authent
     return reply.send({ ...page, channels: items })
   })
 
-  app.get('/channels/:channel', { schema: viewChannelSchema, onRequest, config: forReadingChannels }, async (request, reply) => {
+  app.get('/channels/:channel', { schema: viewChannelSchema, onRequest: [onRequest, forReadingChannels] }, async (request, reply) => {
     const id = toChannelId(request.params.channel)
     const caller = callerOf(request)
     const found = await channels.find(caller, id)

@@ -79,17 +79,21 @@ export function connectionRoutes(app: HttpServer, { connections, things, channel
     return reply.code(204).send()
   })
 
-  app.get('/channels/:channel/things', { schema: thingsOfChannelSchema, onRequest, config: forReadingChannels }, async (request, reply) => {
-    const channel = toChannelId(request.params.channel)
-    const caller = callerOf(request)
-    const connected = isConnected(request.query)
-    if (!connected && keyChannelsOf(request) !== undefined) throw scopeRefusal()
-    if (!(await channels.isOwner(caller, channel))) throw await authorization.refusal(caller, () => channels.exists(channel))
-    const { items, ...page } = pageOf(await things.listConnected(caller, channel, connected, request.query), request.query)
-    return reply.headers(unstored).send({ ...page, things: withMetadataAs(withoutKeys(request, items), request.query.metadata_as) })
-  })
+  app.get(
+    '/channels/:channel/things',
+    { schema: thingsOfChannelSchema, onRequest: [onRequest, forReadingChannels] },
+    async (request, reply) => {
+      const channel = toChannelId(request.params.channel)
+      const caller = callerOf(request)
+      const connected = isConnected(request.query)
+      if (!connected && keyChannelsOf(request) !== undefined) throw scopeRefusal()
+      if (!(await channels.isOwner(caller, channel))) throw await authorization.refusal(caller, () => channels.exists(channel))
+      const { items, ...page } = pageOf(await things.listConnected(caller, channel, connected, request.query), request.query)
+      return reply.headers(unstored).send({ ...page, things: withMetadataAs(withoutKeys(request, items), request.query.metadata_as) })
+    },
+  )
 
-  app.get('/things/:thing/channels', { schema: channelsOfThingSchema, onRequest, config: forReading }, async (request, reply) => {
+  app.get('/things/:thing/channels', { schema: channelsOfThingSchema, onRequest: [onRequest, forReading] }, async (request, reply) => {
     const thing = toThingId(request.params.thing)
     const caller = callerOf(request)
     const connected = isConnected(request.query)

@@ -63,7 +63,7 @@ export function thingRoutes(app: HttpServer, { things, requestedIds, authenticat
     return reply.code(201).headers(unstored).send({ things: created })
   })
 
-  app.get('/things', { schema: listThingsSchema, onRequest, config: forReading }, async (request, reply) => {
+  app.get('/things', { schema: listThingsSchema, onRequest: [onRequest, forReading] }, async (request, reply) => {
     const { name, metadata, external_id: externalId, shared } = request.query
     const filter = { name, metadata: parseMetadataFilter(metadata), externalId: externalId || undefined, shared }
     const by = searcherOf(callerOf(request), reply)
@@ -81,7 +81,7 @@ export function thingRoutes(app: HttpServer, { things, requestedIds, authenticat
     })
   })
 
-  app.get('/things/:thing', { schema: viewThingSchema, onRequest, config: forReading }, async (request, reply) => {
+  app.get('/things/:thing', { schema: viewThingSchema, onRequest: [onRequest, forReading] }, async (request, reply) => {
     const id = toThingId(request.params.thing)
     const caller = callerOf(request)
     await demand(caller, 'read', id)
