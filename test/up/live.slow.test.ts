@@ -85,14 +85,15 @@ describe('of a platform that runs', () => {
     expect([valuesOf(owners), valuesOf(again)]).toEqual([[0, 1], [1]])
   })
 
-  test('revoking an API key of the channel ends its streams, and none of others', async () => {
+  test('an API key of the channel publishes as itself; revoking it ends its streams, and none of others', async () => {
     const site = await makeSite(platform.url)
-    const body = { access: 'read', channels: [site.channel] }
+    const body = { channels: [site.channel] }
     const { json } = await expectStatus(call(platform.url, 'POST', '/keys', { authorization: site.owner, body }), 201)
     const authorization = `Bearer ${String(json!['value'])}`
     const [owners, keys] = [await follow(platform.url, site), await follow(platform.url, site, undefined, authorization)]
-    await publishAll(platform.url, site, [0])
+    await publishAll(platform.url, { ...site, device: authorization }, [0])
     await keys.until(1)
+    expect(JSON.parse(keys.records[0]!.data)).toMatchObject({ Publisher: json!['id'], Value: 0 })
     await expectStatus(call(platform.url, 'DELETE', `/keys/${String(json!['id'])}`, { authorization: site.owner }), 204)
     expect(await keys.closed).toBeUndefined()
     expect(reasonOf(keys)).toBe('access_ended')

@@ -229,7 +229,7 @@ describePlatform('API keys', platform => {
     expect((await ask('GET', `/channels/${absentId}`, undefined, `Bearer ${some.value}`)).status).toBe(403)
   })
 
-  test('it may read the channels of its user until it expires', async () => {
+  test('it may read the channels of its user until it expires, and publishes within their bounds', async () => {
     const site = await makeSite(platform().url)
     const { id, value } = await issue({ duration: 3600 }, site.owner)
     const access = (action: 'read' | 'publish') =>
@@ -242,7 +242,11 @@ describePlatform('API keys', platform => {
     const granted = (await access('read')) as { endsMs: number }
     expect(granted).toMatchObject({ allowed: true, publisher: null })
     expect(Math.abs(granted.endsMs - Date.now() - 3_600_000)).toBeLessThan(300_000)
-    expect(await access('publish')).toMatchObject({ allowed: true, publisher: id, endsMs: expect.any(Number) as number })
+    const publishing = { allowed: true, publisher: id, endsMs: expect.any(Number) as number }
+    expect(await access('publish')).not.toHaveProperty('isBounded')
+    const { json } = await ask('GET', '/users/profile', undefined, site.owner)
+    await ask('PUT', `/users/${String(json!.id)}/bounded`, { bounded: true }, await platform().administrator())
+    expect(await access('publish')).toMatchObject({ ...publishing, isBounded: true })
     const ended: unknown[] = []
     const forget = platform().plane.access.onChange(change => ended.push(change))
     await ask('DELETE', `/keys/${id}`, undefined, site.owner)
