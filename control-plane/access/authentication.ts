@@ -75,7 +75,7 @@ export const keyChannelsOf = (request: FastifyRequest): readonly ChannelId[] | u
 /** For API keys with a scope without the things' keys: these publish, and stay valid when the API key is revoked. */
 export function withoutKeys<Item extends { readonly key: string }>(request: FastifyRequest, items: readonly Item[]) {
   const key = keyOf(request)
-  return key === undefined || !isScoped(key) ? [...items] : items.map(({ key: _, ...rest }) => rest)
+  return key === undefined || !isScoped(key) ? [...items] : items.map(({ key: _key, ...rest }) => rest)
 }
 
 /** The user behind a request that passed `required`. */

@@ -33,7 +33,7 @@ function readableThings(at: At): Thing[] {
 
 /** Without their keys for API keys with a scope. */
 export const shown = ({ caller }: At, things: readonly Thing[]): object[] =>
-  scopedKeys.some(key => key === caller) ? things.map(({ key: _, ...rest }) => rest) : [...things]
+  scopedKeys.some(key => key === caller) ? things.map(({ key: _key, ...rest }) => rest) : [...things]
 
 const filters = ['', 'name=ensor', 'metadata=%7B%22site%22%3A%22site-3%22%7D', 'name=1&metadata=%7B%22site%22%3A%22site-3%22%7D']
 const orders = ['', 'order=id', 'order=name', 'dir=desc', 'order=name&dir=desc']
