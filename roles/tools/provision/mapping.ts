@@ -89,7 +89,7 @@ export async function sendMapping({ base, token, dryRun, wait }: MappingTarget, 
 
 const refusals: Readonly<Record<number, string>> = {
   401: 'the platform rejects this token: give the token of a user, or an API key, with --token or SVC_TOKEN',
-  403: 'this user is not allowed to create mappings',
+  403: 'this user, or this API key, is not allowed to create mappings',
   404: 'there is no provisioning service at this address: check --url',
   405: 'there is no provisioning service at this address: check --url',
 }
