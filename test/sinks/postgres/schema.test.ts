@@ -1,6 +1,7 @@
 // The months that the tables of rows are divided into, their indexes, and the functions for people.
 
 import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Database } from '../../../database/database.ts'
 import { openServer } from '../../../database/server.ts'
@@ -165,6 +166,15 @@ describeWithOwnPostgres('the months of the PostgreSQL store', postgres => {
         return transaction.query<{ 'QUERY PLAN': string }>(`EXPLAIN ${statement}`)
       })
       expect(plan.map(line => line['QUERY PLAN']).join('\n'), statement).toMatch(index)
+    }
+    const page = await readFile('docs/stores/postgres.md', 'utf8')
+    const documented = [...page.matchAll(/^```sql\n(SELECT [^`]*)```$/gm)]
+      .flatMap(([, block]) => block!.trim().split(/;\n|;$/))
+      .filter(Boolean)
+    expect(documented.length).toBeGreaterThanOrEqual(10)
+    for (const text of documented) {
+      const answer = await database.query(text.replaceAll('<channel>', 'c').replaceAll('<thing>', 'q').replaceAll('<table>', 'engine'))
+      if (text.includes('AS bytes')) expect(answer).toEqual([{ rows: 6n, bytes: expect.stringMatching(/^\d{4,6}\./) as string }])
     }
     expect(
       await database.query(
