@@ -125,13 +125,18 @@ test('an unknown key counts as one attempt, whatever the number of channels; an 
 
 test('an export of several ends when the right to one of them ends', async () => {
   let isAllowed = true
+  const begun = Promise.withResolvers<void>()
   const many = Array.from({ length: 5000 }, () => neighbourRow)
   let reads = 0
   const reader = {
     ...unused,
     async read({ channel: of, limit }: { readonly channel: string; readonly limit: number }) {
       if (of === channel) return []
-      if (++reads === 3) isAllowed = false
+      if (++reads === 3) {
+        // An answer that has not begun would be an error.
+        await begun.promise
+        isAllowed = false
+      }
       return many.slice(0, limit)
     },
   }
@@ -143,6 +148,7 @@ test('an export of several ends when the right to one of them ends', async () =>
   const { app, url } = await serve(reader, options, who)
   onTestFinished(() => app.close())
   const answer = await fetch(`${url}/messages?${both}&limit=all`, { headers: owner })
+  begun.resolve()
   expect(answer.status).toBe(200)
   await expect(answer.text()).rejects.toThrow()
   expect(reads).toBe(3)
