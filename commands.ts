@@ -226,6 +226,7 @@ const tools = {
   dlq: { summary: 'list, show, replay or drop dead letters', load: () => import('./roles/tools/dlq.ts') },
   verify: { summary: 'compare a store with its log, message by message', load: () => import('./roles/tools/verify.ts') },
   trace: { summary: 'show what happened to one message', load: () => import('./roles/tools/trace.ts') },
+  erase: { summary: 'delete messages from a store for good', load: () => import('./roles/tools/erase.ts') },
   bench: {
     summary: 'send a load that can be repeated, and check what a store has of it',
     load: () => import('./roles/tools/bench/bench.ts'),

@@ -302,6 +302,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   const administration = openAdministration({
     log,
     deadLetters: deadLetterLog,
+    retention: { isCompacted: false, keptMs: options.log.retentionHours * 3600 * 1000 },
     database,
     writer,
     writerName,

@@ -30,6 +30,7 @@ export interface NotedActor {
 export type NotedAction =
   | 'dead-letters.replay'
   | 'dead-letters.drop'
+  | 'messages.erase'
   | 'user.sign-in-by-code'
   | 'demo.load'
   | 'demo.writer-kill'

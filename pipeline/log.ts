@@ -51,6 +51,14 @@ export function appendSize(messages: readonly OutgoingMessage[], name: string, q
 /** For one topic, an offset by partition. */
 export type PartitionOffsets = ReadonlyMap<number, number>
 
+/** How long a log keeps its messages; without a limit, as long as it exists. */
+export interface LogRetention {
+  /** The last message of each key stays until another one comes. */
+  readonly isCompacted: boolean
+  readonly keptMs?: number
+  readonly keptBytes?: number
+}
+
 /** The position of a message in its log. */
 export interface LogPosition {
   readonly partition: number

@@ -1,5 +1,6 @@
 // The contract of an audit: lists what a store holds, to be compared with the log.
 
+import type { Erasure } from './erasure.ts'
 import type { RegisteredLog } from './logs.ts'
 
 /** A log as the store knows it, with the rows of one writer. */
@@ -74,6 +75,9 @@ export interface Whereabouts {
 export interface StoreAudit {
   /** Every log that the store knows. Of those with the same name and writer, the one that is written from now comes first. */
   logs(): Promise<readonly AuditedLog[]>
+
+  /** What was erased, in the order in which it began. */
+  erasures(): Promise<readonly Erasure[]>
 
   /**
    * The messages of one partition with an offset in `[from, to)` that have rows, ordered by offset. Rows written after the call may or may not be

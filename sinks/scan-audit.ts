@@ -5,6 +5,7 @@
 
 import type { AuditedLog, AuditedMessage, AuditedRange, MessagesOptions, StoreAudit } from './audit.ts'
 import { addDigests, digestOf } from './contents.ts'
+import { erasuresIn } from './erasure.ts'
 import type { RegisteredLog } from './logs.ts'
 import { limits, packedPosition } from './sink.ts'
 
@@ -25,6 +26,8 @@ export interface ScannedRange {
 /** What the store provides. Every method throws the errors of the store's driver. `Row` is a row in the store's own form. */
 export interface ScannedRows<Row> {
   logs(): Promise<readonly RegisteredLog[]>
+  /** The notes of erasures, in any order. */
+  erasures(): Promise<readonly string[]>
   /**
    * Calls `add` for every row in these ranges, in any order. A store without an index by position scans all its rows.
    *
@@ -84,6 +87,7 @@ export function openScanAudit<Row>(rows: ScannedRows<Row>): StoreAudit {
 
   return {
     logs: async () => (await rows.logs()).map((log): AuditedLog => ({ ...log, partitions: new Map() })),
+    erasures: async () => erasuresIn(await rows.erasures()),
     rowsOf: (...of) => rows.rowsOf(...of),
     ...(rows.statementOf === undefined ? {} : { statementOf: rows.statementOf }),
     async hasRows(log) {

@@ -35,7 +35,7 @@ export const auditActions = [
   ] as const),
   ...(['policy.add', 'policy.remove', 'policy.repair', 'secrets.rotate'] as const),
   // Of routes outside the control plane, by `ControlPlane.note`.
-  ...(['dead-letters.replay', 'dead-letters.drop', 'user.sign-in-by-code'] as const),
+  ...(['dead-letters.replay', 'dead-letters.drop', 'messages.erase', 'user.sign-in-by-code'] as const),
   ...(['demo.load', 'demo.writer-kill', 'demo.store-cut', 'demo.poison'] as const),
 ] as const
 export type AuditAction = (typeof auditActions)[number]

@@ -4,6 +4,8 @@
 //   n rows                                  n rows           any           stored
 //   n rows                                  none             yes           dead-lettered (the store rejected it)
 //   n rows                                  none             no            missing
+//   n rows, all of them erased              none             no            erased
+//   n rows, of which m are erased           n - m            any           stored (n rows: not erased, unless the erasure runs or ran beside the writer)
 //   n rows                                  fewer / more     any           rows missing / surplus rows
 //   n rows                                  n other rows     any           contents differ (only if they are compared)
 //   anything                                fewer            partial       dead-lettered (the store rejected a row of it, and kept these)
@@ -20,13 +22,14 @@
 //   deleted (compacted)                     rows or none     any           cannot be compared
 
 import type { AuditedMessage, AuditedPartition, AuditedRange, StoreAudit } from '../../sinks/audit.ts'
-import { addDigests, digestOf, textsOf } from '../../sinks/contents.ts'
+import type { ErasedMessages } from '../../sinks/erasure.ts'
 import { logPartition } from '../../transformers/log-partition.ts'
 import { Outcome, RecordBatch } from '../../transformers/record-batch.ts'
 import type { DeadLettered } from '../dead-letters/state-index.ts'
 import type { OffsetRange } from '../source.ts'
 import type { TopicBounds, TopicReader } from '../topic-reader.ts'
 import type { Decoder } from '../writer/decode.ts'
+import { type ExpectedRows, expectedRows } from './expected-rows.ts'
 
 export interface PartitionParts {
   readonly reader: TopicReader
@@ -36,6 +39,8 @@ export interface PartitionParts {
   readonly deadLetters: ReadonlyMap<number, DeadLettered>
   /** The start of the dead-letter topic was not deleted, so a letter that is not there was never written. */
   readonly deadLettersComplete: boolean
+  /** What was erased of the log. */
+  readonly erased: ErasedMessages
   /** The log's number in the store. */
   readonly log: number
   readonly partition: number
@@ -58,6 +63,7 @@ export type FaultKind =
   | 'surplus rows'
   | 'doubled'
   | 'hidden rows'
+  | 'not erased'
   | 'contents differ'
   | 'missing dead letter'
   | 'replay missing'
@@ -73,10 +79,12 @@ export interface PartitionFault {
   readonly detail: string
 }
 
-/** Message counts: received = stored + empty + filtered + dead_lettered + missing ones. */
+/** Message counts: received = stored + erased + empty + filtered + dead_lettered + missing ones. */
 export interface Recount {
   received: number
   stored: number
+  /** They were stored, and `./sluice erase` has deleted all their rows. */
+  erased: number
   empty: number
   filtered: number
   dead_lettered: number
@@ -116,6 +124,7 @@ const firstMax = 10
 const noMessages: Readonly<Recount> = {
   received: 0,
   stored: 0,
+  erased: 0,
   empty: 0,
   filtered: 0,
   dead_lettered: 0,
@@ -138,7 +147,7 @@ export function rangeOf(partition: number, { start, end }: TopicBounds, next = s
 }
 
 export async function auditPartition(parts: PartitionParts): Promise<PartitionReport> {
-  const { reader, audit, decoder, deadLetters, log, partition, bounds, ledger, onProgress } = parts
+  const { reader, audit, decoder, deadLetters, erased, log, partition, bounds, ledger, onProgress } = parts
   const next = parts.next ?? bounds.start
   const { from, to } = rangeOf(partition, bounds, next)
   const recount = { ...noMessages }
@@ -173,17 +182,21 @@ export async function auditPartition(parts: PartitionParts): Promise<PartitionRe
   }
 
   /** Checks the number of stored rows of a message. */
-  function countRows(offset: number, rows: number, expected: number): void {
+  function countRows(offset: number, rows: number, { rows: all, least, most }: ExpectedRows): void {
     const deadLetter = deadLetters.has(offset) ? '; it has a dead letter' : ''
-    if (rows < expected) fault('rows missing', offset, `the store has ${rows} of its ${expected} rows${deadLetter}`)
-    if (rows > expected) fault('surplus rows', offset, `the store has ${rows} rows for its ${expected}${deadLetter}`)
+    if (rows < least) fault('rows missing', offset, `the store has ${rows} of its ${least} rows${deadLetter}`)
+    if (rows > all) fault('surplus rows', offset, `the store has ${rows} rows for its ${all}${deadLetter}`)
+    else if (rows > most) fault('not erased', offset, `the store has ${rows - most} of its rows that were erased: erase them again`)
   }
 
   /** Checks the stored rows of a message: their number and, where that is right, their contents. */
-  function checkRows(offset: number, found: AuditedMessage, { rows: expected, digest }: ExpectedRows): void {
+  function checkRows(offset: number, found: AuditedMessage, expected: ExpectedRows): void {
     const rows = found.rows - found.doubled
     countRows(offset, rows, expected)
-    if (rows !== expected || found.doubled > 0 || found.digest === undefined || found.digest === digest()) return
+    const isPart = rows < expected.rows
+    // Of an erasure beside the writer, any part of what it reached may be left.
+    if (rows !== (isPart ? expected.least : expected.rows) || found.doubled > 0 || found.digest === undefined) return
+    if (found.digest === expected.digest(isPart)) return
     fault('contents differ', offset, 'its rows in the store are not those that it decodes to')
   }
 
@@ -193,8 +206,10 @@ export async function auditPartition(parts: PartitionParts): Promise<PartitionRe
     expected: ExpectedRows,
     rule: string | undefined,
     found: AuditedMessage | undefined,
+    isReached: boolean,
   ): void {
     recount.received++
+    const mayBeGone = isReached && expected.least === 0
     const deadLetter = deadLetters.get(offset)
     if (found !== undefined) countFaulty(found)
     const rows = found === undefined ? 0 : found.rows - found.doubled
@@ -217,10 +232,11 @@ export async function auditPartition(parts: PartitionParts): Promise<PartitionRe
         recount.dead_lettered++
         if (deadLetter.state === 'open') recount.open++
         const isNothing = outcome === Outcome.empty || outcome === Outcome.filtered
-        if (rows === 0 && deadLetter.state === 'replayed' && !isNothing) {
+        if (rows === 0 && deadLetter.state === 'replayed' && !isNothing && !mayBeGone) {
           fault('replay missing', offset, 'its dead letter is marked as replayed, but the store has none of its rows')
         }
-      } else if (outcome === Outcome.stored)
+      } else if (outcome === Outcome.stored && mayBeGone) recount.erased++
+      else if (outcome === Outcome.stored)
         fault('missing', offset, `none of its ${expected.rows} rows is stored, and it has no dead letter`)
       else if (outcome === Outcome.empty) recount.empty++
       else if (outcome === Outcome.filtered) recount.filtered++
@@ -255,8 +271,9 @@ export async function auditPartition(parts: PartitionParts): Promise<PartitionRe
           const [records, documents] = [batch.records.length, batch.documents.length]
           const rejection = decoder.decode(cursor.message, logPartition(0, partition), batch)
           await stored.below(offset, outside)
-          const expected = { rows: batch.rowCount - records - documents, digest: () => digestFrom(batch, records, documents) }
-          judge(offset, batch.messages.outcome[messages++]!, expected, rejection?.rule, await stored.at(offset))
+          const times = erased.of(cursor.message, partition, offset)
+          const expected = expectedRows(batch, records, documents, times)
+          judge(offset, batch.messages.outcome[messages++]!, expected, rejection?.rule, await stored.at(offset), times !== undefined)
         }
         await stored.below(chunk.to, outside)
         const skipped = markers.reduce((sum, marker) => sum + marker.to - marker.from, 0)
@@ -307,7 +324,7 @@ function holdAgainst(
 ): void {
   const pairs: readonly (readonly [string, number, number])[] = [
     ['received', ledger.received - ledger.duplicate, recount.received],
-    ['stored', ledger.stored, recount.stored],
+    ['stored', ledger.stored, recount.stored + recount.erased],
     ['empty', ledger.empty, recount.empty],
     ['filtered', ledger.filtered, recount.filtered],
     ['dead-lettered', ledger.deadLettered, recount.dead_lettered],
@@ -323,18 +340,6 @@ function wordsOf(outcome: number, rule: string | undefined): string {
   if (outcome === Outcome.empty) return 'empty'
   if (outcome === Outcome.filtered) return "filtered by the writer's subjects or content types"
   return `dead-lettered by the rule ${rule}`
-}
-
-/** The rows that a message decodes to. */
-interface ExpectedRows {
-  readonly rows: number
-  readonly digest: () => number
-}
-
-function digestFrom(batch: RecordBatch, record: number, document: number): number {
-  let digest = 0
-  for (const text of textsOf(batch, record, document)) digest = addDigests(digest, digestOf(text))
-  return digest
 }
 
 /** The messages that a store has, taken in step with the log. */

@@ -22,6 +22,7 @@ const exampleVerification: VerifyReport = {
       recount: {
         received: 1028,
         stored: 1027,
+        erased: 0,
         empty: 0,
         filtered: 0,
         dead_lettered: 1,
@@ -97,7 +98,10 @@ const verifyReport = Type.Unsafe<VerifyReport>(
           { additionalProperties: true },
         ),
       ),
-      holds: Type.Boolean({ description: 'Whether every message is stored exactly once or is a dead letter.', examples: [true] }),
+      holds: Type.Boolean({
+        description: 'Whether every message is stored exactly once, is a dead letter, or was erased.',
+        examples: [true],
+      }),
     },
     {
       title: 'VerifyReport',
@@ -112,7 +116,7 @@ const traceReport = Type.Unsafe<TraceReport>(
     {
       ...reported,
       id: Type.String({ examples: [exampleTrace.id] }),
-      state: Type.Enum(['stored', 'waiting', 'retrying', 'dead-lettered', 'filtered', 'empty', 'missing', 'unknown']),
+      state: Type.Enum(['stored', 'erased', 'waiting', 'retrying', 'dead-lettered', 'filtered', 'empty', 'missing', 'unknown']),
     },
     { title: 'TraceReport', description: 'The state of the message at each stage.', additionalProperties: true, examples: [exampleTrace] },
   ),

@@ -1,6 +1,7 @@
 // Traces one message through the log, the store and the dead letters.
 
 import type { AuditedLog, StoreAudit, Whereabouts } from '../../sinks/audit.ts'
+import { type ErasedMessages, erasedMessages } from '../../sinks/erasure.ts'
 import { logPartition } from '../../transformers/log-partition.ts'
 import { Outcome, RecordBatch, senmlFormat } from '../../transformers/record-batch.ts'
 import type { DeadLetterQueue } from '../dead-letters/queue.ts'
@@ -10,6 +11,7 @@ import type { RawMessage } from '../source.ts'
 import { SystemicError } from '../systemic-error.ts'
 import type { TopicReader } from '../topic-reader.ts'
 import type { Decoder } from '../writer/decode.ts'
+import { expectedRows } from './expected-rows.ts'
 import { type CommittedOf, knownLog, positionsOf } from './verify.ts'
 import { whereabouts } from './whereabouts.ts'
 
@@ -51,8 +53,10 @@ export interface TraceReport {
   readonly decoded?: { readonly records: number; readonly format: string }
   readonly refused?: { readonly rule: string; readonly reason: string; readonly record?: number; readonly hint?: string }
   /** `unknown`: the log no longer has the message, so its rows cannot be looked up in the store. */
-  readonly state: 'stored' | 'waiting' | 'retrying' | 'dead-lettered' | 'filtered' | 'empty' | 'missing' | 'unknown'
+  readonly state: 'stored' | 'erased' | 'waiting' | 'retrying' | 'dead-lettered' | 'filtered' | 'empty' | 'missing' | 'unknown'
   readonly rows?: number
+  /** The last erasure that reached the message: how many rows it may have left, and when it began (ISO 8601). */
+  readonly erased?: { readonly id: string; readonly time: string; readonly rows_left: number }
   /** The writer's position in the partition; undefined before it has started. */
   readonly position?: number
   readonly letter?: DeadLetterSummary
@@ -84,12 +88,13 @@ export async function trace({ id, reader, audit, writer, decoder, deadLettersOf,
     ...(position === undefined ? {} : { position }),
     ...(deadLetter === undefined ? {} : { letter: deadLetter }),
   }
-  const seen = offset >= bounds.start && offset < bounds.end ? await look(reader, decoder, partition, offset) : undefined
+  const erased = erasedMessages(await audit.erasures(), known)
+  const seen = offset >= bounds.start && offset < bounds.end ? await look(reader, decoder, erased, partition, offset) : undefined
   if (seen === undefined) {
     return { ...base, absent: absence(offset, bounds), state: deadLetter === undefined ? 'unknown' : 'dead-lettered' }
   }
 
-  const { received, outcome, records, where, refused } = seen
+  const { received, outcome, records, where, refused, erasedBy } = seen
   const rows = where === undefined ? 0 : await audit.rowsOf(known.number, partition, offset, where)
   const statement = rows === 0 ? undefined : audit.statementOf?.(known.number, partition, offset, where!)
   const waiting = position === undefined || offset >= position
@@ -102,6 +107,7 @@ export async function trace({ id, reader, audit, writer, decoder, deadLettersOf,
     ...(refused === undefined ? {} : { refused }),
     state: stateOf(),
     rows,
+    ...(erasedBy === undefined ? {} : { erased: erasedBy }),
     ...(problem === undefined ? {} : { trouble: problem }),
     ...(rows > 0 ? { read: readPath(where!), ...(statement === undefined ? {} : { statement }) } : {}),
   }
@@ -113,7 +119,8 @@ export async function trace({ id, reader, audit, writer, decoder, deadLettersOf,
     if (waiting) return problem === undefined ? 'waiting' : 'retrying'
     if (deadLetter !== undefined) return 'dead-lettered'
     if (outcome === Outcome.filtered) return 'filtered'
-    return outcome === Outcome.empty ? 'empty' : 'missing'
+    if (outcome === Outcome.empty) return 'empty'
+    return erasedBy?.rows_left === 0 ? 'erased' : 'missing'
   }
 }
 
@@ -132,14 +139,20 @@ function absence(offset: number, { start, end }: { start: number; end: number })
 }
 
 /** The message as the writer sees it; undefined if there is none at the offset. */
-async function look(reader: TopicReader, decoder: Decoder, partition: number, offset: number) {
+async function look(reader: TopicReader, decoder: Decoder, erased: ErasedMessages, partition: number, offset: number) {
   for await (const chunk of reader.read(partition, offset, offset + 1)) {
     const cursor = chunk.cursor()
     if (!cursor.next()) continue
     const batch = new RecordBatch()
     const refused = decoder.decode(cursor.message, logPartition(0, partition), batch)
     const { rule, reason, record, hint } = refused ?? {}
+    const times = erased.of(cursor.message, partition, offset)
+    const { rows, least } = expectedRows(batch, 0, 0, times)
     return {
+      erasedBy:
+        times === undefined || rows === least
+          ? undefined
+          : { id: times.erasure.id, time: new Date(times.erasure.startedMs).toISOString(), rows_left: least },
       received: receipt(cursor.message),
       outcome: batch.messages.outcome[0]!,
       records: batch.rowCount,

@@ -2,6 +2,7 @@
 
 import { named } from '../../config/options/variable.ts'
 import type { AuditedLog, StoreAudit } from '../../sinks/audit.ts'
+import { erasedMessages } from '../../sinks/erasure.ts'
 import { type DeadLetterIndex, openDeadLetterIndex } from '../dead-letters/state-index.ts'
 import type { PartitionOffsets } from '../log.ts'
 import { SystemicError } from '../systemic-error.ts'
@@ -47,6 +48,8 @@ export interface VerifyReport {
   readonly contents: boolean
   /** Start offset of the dead-letter topic by partition, if its start was deleted: earlier letters are unknown. */
   readonly letters_lost_below?: Readonly<Record<string, number>>
+  /** Number of erasures that run or were interrupted: until they have ended, no row that they reach counts as missing. */
+  readonly erasures_unfinished?: number
   readonly partitions: readonly PartitionReport[]
   readonly holds: boolean
 }
@@ -70,6 +73,9 @@ export async function verify(parts: VerifyParts): Promise<VerifyReport> {
   const index = deadLetters && openDeadLetterIndex(deadLetters, known.id)
   await index?.readOn()
   const lost = lostBelow(index)
+  const erasures = await audit.erasures()
+  const erased = erasedMessages(erasures, known)
+  const unfinished = erasures.filter(({ endedMs }) => endedMs === undefined).length
   const sorted = [...bounds].sort(([one], [other]) => one - other)
   const ranges = sorted.map(([partition, bound]) => rangeOf(partition, bound, positions.get(partition)))
   const total = ranges.reduce((sum, { from, to }) => sum + to - from, 0)
@@ -83,6 +89,7 @@ export async function verify(parts: VerifyParts): Promise<VerifyReport> {
         decoder,
         deadLetters: index?.of(known.number, partition) ?? new Map(),
         deadLettersComplete: lost === undefined,
+        erased,
         log: known.number,
         partition,
         bounds: bound,
@@ -100,6 +107,7 @@ export async function verify(parts: VerifyParts): Promise<VerifyReport> {
     log: known.number,
     contents,
     ...(lost === undefined ? {} : { letters_lost_below: lost }),
+    ...(unfinished === 0 ? {} : { erasures_unfinished: unfinished }),
     partitions: await withDifferences(partitions, { reader, audit, decoder, log: known.number }),
     holds: partitions.every(({ holds }) => holds),
   }

@@ -2,7 +2,7 @@
 //
 //   letter       the message untouched · its sender's headers · those of dead-letters.ts
 //   resolution   key of the letter · nothing · sluice.log, sluice.partition, sluice.offset, sluice.settles: <partition>-<offset> of the
-//                letter in this topic, sluice.settled: dropped | replayed
+//                letter in this topic, sluice.settled: dropped | erased | replayed
 //
 // A sender may have used the same header names. Ours come after the sender's, so the last ones count: a message whose last header
 // is `sluice.settled` is a resolution, and the headers of a letter start at the last `__connect.errors.topic`.
@@ -22,7 +22,8 @@ import {
   textOf,
 } from './headers.ts'
 
-export type Resolved = 'dropped' | 'replayed'
+const resolutions = ['dropped', 'erased', 'replayed'] as const
+export type Resolved = (typeof resolutions)[number]
 
 export interface ParsedDeadLetter {
   readonly kind: 'letter'
@@ -85,9 +86,10 @@ export function parseAt(cursor: RawCursor): ParsedDeadLetter | Resolution | unde
 
 function resolutionOf(headers: readonly Header[]): Resolution | undefined {
   const original = originalOf(headers)
-  const resolved = textOf(headers, settledHeader)
+  const settled = textOf(headers, settledHeader)
+  const resolved = resolutions.find(known => known === settled)
   const deadLetter = settlesOf(headers)
-  if (original === undefined || deadLetter === undefined || (resolved !== 'dropped' && resolved !== 'replayed')) return undefined
+  if (original === undefined || deadLetter === undefined || resolved === undefined) return undefined
   return { kind: 'resolution', original, resolved, deadLetter }
 }
 

@@ -91,7 +91,7 @@ const appendBytesMax = 1024 * 1024
  * @returns how many there were
  * @throws LogUnavailableError, MessageRefusedError; the groups before are durable then
  */
-async function appendGrouped(log: Log, messages: AsyncIterable<OutgoingMessage>): Promise<number> {
+export async function appendGrouped(log: Log, messages: AsyncIterable<OutgoingMessage>): Promise<number> {
   let appended = 0
   let group: OutgoingMessage[] = []
   let bytes = 0

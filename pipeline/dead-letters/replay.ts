@@ -5,6 +5,7 @@
 
 import { eachAtOnce } from '../../config/each-at-once.ts'
 import type { AuditedLog, StoreAudit, Whereabouts } from '../../sinks/audit.ts'
+import { type ErasedMessages, erasedMessages } from '../../sinks/erasure.ts'
 import type { ReplaySink } from '../../sinks/replay.ts'
 import type { Rejection } from '../../sinks/sink.ts'
 import { logPartition } from '../../transformers/log-partition.ts'
@@ -26,7 +27,7 @@ export interface ReplayParts {
   readonly log: Log
   /** The same transformer, subjects and limits as the writer's. */
   readonly decoder: Decoder
-  readonly audit: Pick<StoreAudit, 'logs' | 'rowsOf'>
+  readonly audit: Pick<StoreAudit, 'logs' | 'rowsOf' | 'erasures'>
   /** Opens the store's sink for the log with this number. */
   readonly sinkOf: (logNumber: number) => Promise<ReplaySink>
   /** The topic that the writer reads, and the writer's name. */
@@ -81,6 +82,8 @@ interface Candidate {
 
 interface Piece {
   readonly log: number
+  /** Read for each piece: an erasure may begin meanwhile. */
+  readonly erased: ErasedMessages
   readonly batch: RecordBatch
   readonly candidates: Candidate[]
   deadLetters: number
@@ -149,6 +152,11 @@ export async function replay(parts: ReplayParts, filter: DeadLetterFilter, optio
       leave(id, 'its dead letter does not contain the whole message, which was too large: read it from its topic at this position')
       return
     }
+    const erasedAt = erasureOf(piece.erased, found)
+    if (erasedAt !== undefined) {
+      leave(id, `the rows of its channel or publisher were erased on ${erasedAt}: erase them again, or drop the dead letter`)
+      return
+    }
     const { batch } = piece
     const rowsBefore = batch.rowCount
     const rejection = decoder.decode({ ...cursor.message, offset: original.offset }, logPartition(0, original.partition), batch)
@@ -166,6 +174,16 @@ export async function replay(parts: ReplayParts, filter: DeadLetterFilter, optio
     }
   }
 
+  /** When rows were erased of which it would store some; undefined if they were not. */
+  function erasureOf(erased: ErasedMessages, { deadLetter: { original }, cursor: { message } }: Found): string | undefined {
+    const times = erased.of(message, original.partition, original.offset)
+    if (times === undefined) return undefined
+    const batch = new RecordBatch()
+    decoder.decode({ ...message, offset: original.offset }, logPartition(0, original.partition), batch)
+    const earliestUs = whereabouts(batch, 0)?.earliestUs ?? message.createdUs
+    return earliestUs < times.missingBelowUs ? new Date(times.erasure.startedMs).toISOString() : undefined
+  }
+
   const { deadLetters, missing } = await deadLettersToResolve(reader, filter, onProgress)
   let piece: Piece | undefined
   for await (const found of deadLetters) {
@@ -181,14 +199,22 @@ export async function replay(parts: ReplayParts, filter: DeadLetterFilter, optio
         (await parts.audit.logs()).find(({ number }) => number === log),
       )
     const { logId } = found.deadLetter
-    if (!isOwn(known.get(log), logId, parts)) {
+    const own = known.get(log)
+    if (own === undefined || !isOwn(own, logId, parts)) {
       leave(
         idOf(found.deadLetter),
         `the store has no log ${log} of the topic ${parts.topic} with the id ${logId} and the writer ${parts.writer}: its number was freed, or the dead letter belongs to another store; check --writer, select the store with --store or --config, or drop the dead letter`,
       )
       continue
     }
-    piece ??= { log, batch: new RecordBatch(pieceRowsMax), candidates: [], deadLetters: 0, bytes: 0 }
+    piece ??= {
+      log,
+      erased: erasedMessages(await parts.audit.erasures(), own),
+      batch: new RecordBatch(pieceRowsMax),
+      candidates: [],
+      deadLetters: 0,
+      bytes: 0,
+    }
     decode(piece, found)
   }
   if (piece !== undefined) await store(piece)
@@ -199,8 +225,8 @@ function isFull({ batch, deadLetters, bytes }: Piece): boolean {
   return batch.rowCount >= pieceRowsMax || bytes >= pieceBytesMax || deadLetters >= pieceDeadLettersMax
 }
 
-function isOwn(known: AuditedLog | undefined, logId: string, { topic, writer }: ReplayParts): boolean {
-  return known?.name === topic && known.id === logId && known.writer === writer
+function isOwn(known: AuditedLog, logId: string, { topic, writer }: ReplayParts): boolean {
+  return known.name === topic && known.id === logId && known.writer === writer
 }
 
 function reasonOf({ rule, reason, hint }: Rejection): string {

@@ -6,9 +6,10 @@ import { HttpError } from '../../http/errors.ts'
 import { bodyCodes, errorAnswers } from '../../http/openapi/error-schema.ts'
 import type { HttpServer } from '../../http/server.ts'
 import { type Administration, administratorRoute } from '../administration.ts'
+import type { Job, JobStatus } from '../job.ts'
 import type { DeadLetterFilter } from './filter.ts'
 import type { DeadLetterQueue, DropReport } from './queue.ts'
-import type { ReplayJob, ReplayStatus } from './replay-job.ts'
+import type { ReplayReport } from './replay.ts'
 import type { DeadLetterSummary, FullDeadLetter } from './summary.ts'
 
 const idSchema = Type.String({
@@ -31,7 +32,7 @@ const lines = 'application/x-ndjson'
 const deadLetterSchema = Type.Object(
   {
     id: Type.String({ examples: ['1-7-1027'] }),
-    state: Type.Enum(['open', 'replayed', 'dropped']),
+    state: Type.Enum(['open', 'replayed', 'dropped', 'erased']),
     topic: Type.String({ examples: ['messages'] }),
     stage: Type.String({ examples: ['decode'] }),
     rule: Type.String({ examples: ['time-range'] }),
@@ -99,7 +100,7 @@ const dropSchema = Type.Unsafe<DropReport>(
     { title: 'DroppedDeadLetters', description: 'The result of a drop.' },
   ),
 )
-const statusSchema = Type.Unsafe<ReplayStatus>(
+const statusSchema = Type.Unsafe<JobStatus<ReplayReport>>(
   Type.Object(
     {
       state: Type.Enum(['none', 'running', 'done', 'failed'], { description: '`none`: no replay since the process started.' }),
@@ -135,7 +136,7 @@ const statusSchema = Type.Unsafe<ReplayStatus>(
 /** The routes of dead letters. Errors are thrown as HttpError, for the server that they are registered with. */
 export function deadLetterRoutes(
   deadLetters: DeadLetterQueue,
-  job: ReplayJob,
+  job: Job<DeadLetterFilter, ReplayReport>,
   administration: Administration,
 ): (app: HttpServer) => Promise<void> {
   return async app => {

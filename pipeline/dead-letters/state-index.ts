@@ -3,10 +3,10 @@
 import type { LogPosition } from '../log.ts'
 import type { MessageId } from '../message-id.ts'
 import type { TopicBounds, TopicReader } from '../topic-reader.ts'
-import { parseAt } from './parse.ts'
+import { parseAt, type Resolved } from './parse.ts'
 
 /** Open: the writer has dead-lettered the message, and the letter was not resolved since. */
-export type DeadLetterState = 'open' | 'replayed' | 'dropped'
+export type DeadLetterState = 'open' | Resolved
 
 /** What the dead letters of a message say. */
 export interface DeadLettered {

@@ -8,6 +8,7 @@ import type { Reader } from '../../readers/reader.ts'
 import type { StoreAudit } from '../../sinks/audit.ts'
 import type { Connection as CassandraConnection } from '../../sinks/cassandra/connection.ts'
 import type { SinkOptions as CassandraOptions } from '../../sinks/cassandra/options.ts'
+import type { StoreErasure } from '../../sinks/erasure.ts'
 import type { Connection as InfluxdbConnection } from '../../sinks/influxdb/connection.ts'
 import type { SinkOptions as InfluxdbOptions } from '../../sinks/influxdb/options.ts'
 import { checkLogs, freeLog, type LogTable, type SinkLogs } from '../../sinks/logs.ts'
@@ -43,6 +44,7 @@ interface StoreFolder<Options, ReadOptions, Connection> {
   openReader(): Promise<(parts: { readonly connection: Connection; readonly options: ReadOptions }) => Reader>
   queriesAtOnce(options: ReadOptions): number
   audit(): Promise<{ readonly openAudit: (connection: Connection, options: Options) => StoreAudit }>
+  erase(): Promise<{ readonly openErasure: (connection: Connection) => StoreErasure }>
   registry(): Promise<{ readonly openLogTable: (connection: Connection) => LogTable }>
 }
 
@@ -107,6 +109,10 @@ function keyedStore<Options extends TlsFiles, ReadOptions extends TlsFiles, Conn
         await connection.close()
       }
     },
+    async openErasure(options) {
+      const { openErasure } = await folder.erase()
+      return openErasure(await connectionOf(options, 'sluice-erase'))
+    },
     async openReplays(options, writer) {
       const [{ openReplaySink }, { openAudit }] = [await folder.sink(), await folder.audit()]
       const connection = await connectionOf(options, `sluice-replay-${writer}`)
@@ -128,6 +134,7 @@ export const widecolumn = keyedStore<CassandraOptions, CassandraReaderOptions, C
     openReader: async () => (await import('../../readers/cassandra/reader.ts')).openCassandraReader,
     queriesAtOnce: () => cassandraQueriesAtOnce,
     audit: () => import('../../sinks/cassandra/audit.ts'),
+    erase: () => import('../../sinks/cassandra/erase.ts'),
     registry: () => import('../../sinks/cassandra/registry.ts'),
   },
 )
@@ -141,6 +148,7 @@ export const timeseries = keyedStore<InfluxdbOptions, InfluxdbReaderOptions, Inf
     openReader: async () => (await import('../../readers/influxdb/reader.ts')).openInfluxdbReader,
     queriesAtOnce: ({ requestsInFlight }) => requestsInFlight,
     audit: () => import('../../sinks/influxdb/audit.ts'),
+    erase: () => import('../../sinks/influxdb/erase.ts'),
     registry: () => import('../../sinks/influxdb/registry.ts'),
   },
 )
@@ -154,6 +162,7 @@ export const document = keyedStore<MongodbOptions, MongodbReaderOptions, Mongodb
     openReader: async () => (await import('../../readers/mongodb/reader.ts')).openMongodbReader,
     queriesAtOnce: ({ connectionsMax }) => connectionsMax,
     audit: () => import('../../sinks/mongodb/audit.ts'),
+    erase: () => import('../../sinks/mongodb/erase.ts'),
     registry: () => import('../../sinks/mongodb/registry.ts'),
   },
 )

@@ -27,6 +27,7 @@ const checkMsMax = 5_000
 const ownTables: ReadonlySet<string> = new Set([
   'channels',
   'dictionary',
+  'erasures',
   'formats',
   'logs',
   'migrations',
@@ -151,6 +152,21 @@ export const relational: StoreKind<WriterOptions, ReaderOptions> = {
     // No statement timeout: reading all rows in order may take arbitrarily long.
     const database = await openServer({ url, applicationName: 'sluice-audit', connectionsMax: 2 })
     return { ...openAudit(database), close: () => database.close() }
+  },
+
+  async openErasure({ url }) {
+    const { openServer } = await import('../../database/server.ts')
+    const { openErasure } = await import('../../sinks/postgres/erase.ts')
+    const database = await openServer({ url, applicationName: 'sluice-erase', connectionsMax: 1 })
+    const rights = 'SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA sluice, formats'
+    const user: DatabaseUser = { option, url, schemaRights: 'USAGE', tableRights: () => rights }
+    const erasure = openErasure(database)
+    return {
+      count: (...given) => asked(erasure.count(...given), user),
+      erase: (...given) => asked(erasure.erase(...given), user),
+      note: given => asked(erasure.note(given), user),
+      close: () => database.close(),
+    }
   },
 
   async freeLog({ url, lockTimeoutMs }, number, isIdle) {

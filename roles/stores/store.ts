@@ -2,6 +2,7 @@
 
 import type { Reader } from '../../readers/reader.ts'
 import type { StoreAudit } from '../../sinks/audit.ts'
+import type { StoreErasure } from '../../sinks/erasure.ts'
 import type { LogIdentity } from '../../sinks/logs.ts'
 import type { ReplaySink } from '../../sinks/replay.ts'
 import type { ErrorClass, Sink } from '../../sinks/sink.ts'
@@ -95,6 +96,8 @@ export interface StoreKind<Options = unknown, ReadOptions = unknown> {
    * @throws SinkError (systemic) that says why it cannot be freed
    */
   freeLog(options: Options, number: number, isIdle: boolean): Promise<void>
+  /** Opens the store to erase rows. It creates no schema: a writer of this version has started before. */
+  openErasure(options: Options): Promise<StoreErasure>
   /** Opens the store to replay the dead letters of this writer. */
   openReplays(options: Options, writer: string): Promise<ReplayStore>
 }

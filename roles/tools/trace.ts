@@ -123,7 +123,7 @@ function words(report: TraceReport, readerUrl: string | undefined): string {
 }
 
 function stateWords(report: TraceReport): [string, string] {
-  const { state, rows, decoded, position, letter: deadLetter, trouble, id } = report
+  const { state, rows, decoded, erased, position, letter: deadLetter, trouble, id } = report
   const offset = Number(id.split('-').at(-1))
   const at =
     position === undefined
@@ -131,7 +131,9 @@ function stateWords(report: TraceReport): [string, string] {
       : `the writer is at offset ${position}, ${offset - position} behind it`
   switch (state) {
     case 'stored':
-      return ['stored', `${rows} ${rows === 1 ? 'row' : 'rows'}${rows === decoded?.records ? '' : `, ${decoded?.records ?? 0} expected`}`]
+      return ['stored', `${rows} ${rows === 1 ? 'row' : 'rows'}${rows === decoded?.records ? '' : `, ${expectedWords()}`}`]
+    case 'erased':
+      return ['stored', `no: erased on ${erased!.time} (./sluice erase, ${erased!.id})`]
     case 'waiting':
       return ['waiting', at]
     case 'retrying':
@@ -147,6 +149,11 @@ function stateWords(report: TraceReport): [string, string] {
     case 'unknown':
     default:
       return ['stored', 'unknown: without the message, its rows cannot be found in the store']
+  }
+
+  function expectedWords(): string {
+    const expected = `${decoded?.records ?? 0} expected`
+    return erased === undefined ? expected : `${expected}, of which ${erased.rows_left} were not erased on ${erased.time}`
   }
 }
 

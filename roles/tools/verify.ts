@@ -28,7 +28,7 @@ export function addCommands(command: Command, sources: Sources): void {
       'after',
       `
 Reads the messages that are still in the log, up to the position of the writer, decodes them as the writer does, and compares them with
-the rows in the store and with the dead letters. No faults means:
+the rows in the store, with the dead letters and with what ./sluice erase has deleted. No faults means:
 
   without --contents   each message has as many rows in the store as it decodes to, and none of them twice, or it is a dead letter, empty
                        or filtered; what is in the rows is not compared
@@ -40,7 +40,7 @@ rows of other logs and writers, and what others have added to the tables.
 
 Prints for each partition the offsets that were compared, the counts
 
-  received = stored + empty + filtered + dead-lettered
+  received = stored + empty + filtered + dead-lettered + erased
 
 the same counts as a relational store keeps them (ledger), and the first faults.
 
@@ -132,12 +132,18 @@ function reportWords(report: VerifyReport | UnreadTopic): string {
 
 /** The report as text. */
 export function verifyWords(report: VerifyReport): string {
-  const { topic, writer, log, contents, partitions, letters_lost_below: lost, holds } = report
+  const { topic, writer, log, contents, partitions, letters_lost_below: lost, erasures_unfinished: unfinished, holds } = report
   const lines = [`log ${topic} (${log} in the store), writer ${writer}`, '']
   for (const partition of partitions) lines.push(...partitionWords(partition), '')
   if (lost !== undefined) {
     lines.push(
       'the start of the dead-letter topic was deleted: a message that is neither stored nor dead-lettered is assumed to have had its dead letter there',
+      '',
+    )
+  }
+  if (unfinished !== undefined) {
+    lines.push(
+      `${unfinished} ${unfinished === 1 ? 'erasure has' : 'erasures have'} not ended (./sluice erase --list): run it again; until then, none of the rows that it reaches counts as missing`,
       '',
     )
   }
@@ -171,12 +177,12 @@ function partitionWords(report: PartitionReport): string[] {
   const gone = checked.from > 0 ? `; the log starts at ${checked.from}, and earlier messages can no longer be compared` : ''
   const deleted = unchecked > 0 ? `; ${unchecked} offsets were deleted in the meantime or skipped` : ''
   const lines = [`partition ${partition}: ${range}${gone}${deleted}, ${inFlight} in flight`]
-  const { received, stored, empty, filtered, dead_lettered: dead, skipped, deleted: compacted, open, replayed, partial } = recount
+  const { received, stored, erased, empty, filtered, dead_lettered: dead, skipped, deleted: compacted, open, replayed, partial } = recount
   const missing = faults.missing ?? 0
   const unlettered = faults['missing dead letter'] ?? 0
   const wrongly = missing + unlettered > 0 ? ` + missing ${missing + unlettered}` : ''
   lines.push(
-    `  counted  received ${received} = stored ${stored} + empty ${empty} + filtered ${filtered} + dead-lettered ${dead}${wrongly}; skipped ${skipped}`,
+    `  counted  received ${received} = stored ${stored} + empty ${empty} + filtered ${filtered} + dead-lettered ${dead}${erased > 0 ? ` + erased ${erased}` : ''}${wrongly}; skipped ${skipped}`,
   )
   if (compacted > 0) {
     lines.push(
@@ -186,6 +192,7 @@ function partitionWords(report: PartitionReport): string[] {
   if (open > 0) lines.push(`           of the dead-lettered, ${open} are open: list them with ./sluice dlq ls`)
   if (replayed > 0) lines.push(`           of the dead-lettered, ${replayed} were replayed and are stored`)
   if (partial > 0) lines.push(`           of the dead-lettered, ${partial} have some rows in the store, which rejected others`)
+  if (erased > 0) lines.push(`           the erased messages were stored, and ./sluice erase has deleted their rows`)
   if (ledger !== undefined) {
     lines.push(
       `  ledger   received ${ledger.received} = stored ${ledger.stored} + empty ${ledger.empty} + filtered ${ledger.filtered} + dead-lettered ${ledger.deadLettered} + duplicate ${ledger.duplicate}; skipped ${ledger.skipped}${ledger.lost > 0 ? `, lost ${ledger.lost}` : ''}${coversMore ? '; includes messages that could not be compared' : ''}`,

@@ -11,7 +11,7 @@ import { dateBytes } from './day-registry.ts'
 import { isSchemaFault } from './errors.ts'
 import type { SinkOptions } from './options.ts'
 import { readLogs } from './registry.ts'
-import { physicalName } from './schema.ts'
+import { erasuresTable, physicalName } from './schema.ts'
 
 const dayUs = 86_400_000_000
 /** Fewer than of keys alone, since a row may have a payload of 256 KiB. */
@@ -49,6 +49,11 @@ export function openAudit(connection: Connection, { bucketDays }: SinkOptions): 
 
   return openScanAudit<StoredRow>({
     logs: () => readLogs(connection),
+
+    async erasures() {
+      const rows = await connection.query(`SELECT erasure FROM ${connection.table(erasuresTable.name)}`)
+      return rows.map(row => row['erasure'] as string)
+    },
 
     async scan(add, _ranges, contents) {
       for (const { format, table } of await tables()) {

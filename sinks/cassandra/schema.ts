@@ -84,9 +84,13 @@ export const logsTable: Table = {
   ],
 }
 
+/** What was erased, as JSON (`erasureText`). */
+export const erasuresTable: Table = { name: 'sluice_erasures', columns: [partition('id', 'text'), regular('erasure', 'text')] }
+
 export const ownTables: readonly Table[] = [
   messagesTable,
   logsTable,
+  erasuresTable,
   {
     name: 'sluice_formats',
     columns: [partition('format', 'text'), regular('table_name', 'text'), regular('channel', 'text'), regular('created_at', 'timestamp')],

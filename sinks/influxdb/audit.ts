@@ -26,7 +26,7 @@ import {
 import { physicalName } from './encode.ts'
 import type { SinkOptions } from './options.ts'
 import { documentEntries, isNoDocumentText, msOf, ordinalOf, restNsOf, restUsOf } from './points.ts'
-import { type FieldValue, readFormats, readLogs, replayedOffsets, valueOf } from './registry.ts'
+import { type FieldValue, readErasures, readFormats, readLogs, replayedOffsets, valueOf } from './registry.ts'
 
 const bothFields = ' |> filter(fn: (r) => r._field == "/index" or r._field == "/position")'
 /** The columns of a pivoted answer besides measurement and tags: result, table, start, stop, time, position and index. */
@@ -83,6 +83,7 @@ export function openAudit(connection: Connection, _options: SinkOptions): StoreA
 
   return openScanAudit<Point | undefined>({
     logs: () => readLogs(connection),
+    erasures: () => readErasures(connection),
     scan: (add, _ranges, contents) => (contents ? scanContents(add) : scan(add)),
     textOf: point => pointText(point!),
     replayed: (log, partition, from, to) => replayedOffsets(connection, log, partition, from, to),

@@ -147,14 +147,30 @@ export function openReplays(connection: Connection): KeyedReplays {
   }
 }
 
-/** Names the measurement and every tag: `"_measurement"="messages" AND "name"="a"`. Quoted, since `name` is a keyword of the language. */
+/** Names the measurement and every tag of a row. */
 function predicateOf({ tableMeta, values }: Row): string {
-  const terms: string[] = []
-  for (const { label: name, index } of tableMeta.columns) {
-    const value = values[index]!
-    if (!ownColumns.has(name) && value !== '') terms.push(`"${name}"="${value.replaceAll(/["\\]/g, '\\$&')}"`)
-  }
-  return terms.join(' AND ')
+  const tags = tableMeta.columns.map(({ label, index }) => [label, values[index]!] as const)
+  return tagsPredicate(Object.fromEntries(tags.filter(([name, value]) => !ownColumns.has(name) && value !== '')))
+}
+
+/** `"_measurement"="messages" AND "name"="a"`. Quoted, since `name` is a keyword of the language. */
+export function tagsPredicate(tags: Readonly<Record<string, string>>): string {
+  return Object.entries(tags)
+    .map(([name, value]) => `"${name}"="${value.replaceAll(/["\\]/g, '\\$&')}"`)
+    .join(' AND ')
+}
+
+const erasuresMeasurement = 'erasures'
+
+/** The notes of erasures, as texts. */
+export async function readErasures(connection: Connection): Promise<string[]> {
+  return (await readRegistry(connection, [erasuresMeasurement])).map(point => textField(point, 'erasure'))
+}
+
+export async function noteErasure(connection: Connection, id: string, erasure: string): Promise<void> {
+  const text = stringText(erasure)
+  if (text === undefined) throw new SinkError('systemic', 'InfluxDB cannot store the note of the erasure: it has more than 64 KB')
+  await writeRegistry(connection, [`${erasuresMeasurement},id=${id} erasure=${text} ${registryNs}`])
 }
 
 /** The offsets in `[from, to)` of messages that were stored by a replay. */

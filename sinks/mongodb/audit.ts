@@ -10,7 +10,7 @@ import { limits, packedPosition } from '../sink.ts'
 import { behindNul, elementType, indexOf, payloadText, positionOf, rowIdOf, stringAt, valueEnd } from './bson.ts'
 import type { Connection } from './connection.ts'
 import type { SinkOptions } from './options.ts'
-import { physicalName, readFormats, readLogs, replayedCollection } from './registry.ts'
+import { physicalName, readErasures, readFormats, readLogs, replayedCollection } from './registry.ts'
 
 const pageRows = 5_000
 const offsetMask = 0xfff_ffff_ffffn
@@ -34,6 +34,11 @@ export function openAudit(connection: Connection, _options: SinkOptions): StoreA
     async logs() {
       await connection.connect()
       return await readLogs(connection.database)
+    },
+
+    async erasures() {
+      await connection.connect()
+      return await readErasures(connection.database)
     },
 
     async scan(add, ranges, contents) {

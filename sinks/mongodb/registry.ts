@@ -24,6 +24,24 @@ import type { SinkOptions } from './options.ts'
 /** The position of each message that was dead-lettered, replayed and then stored: `{ _id: position, replayedAt }`. */
 export const replayedCollection = 'sluice.replayed'
 
+/** What was erased: `{ _id: id, erasure: text }`. */
+const erasuresCollection = 'sluice.erasures'
+
+interface ErasureEntry {
+  readonly _id: string
+  /** See `erasureText`. */
+  readonly erasure: string
+}
+
+export async function readErasures(database: Db): Promise<string[]> {
+  const entries = await database.collection<ErasureEntry>(erasuresCollection).find().toArray()
+  return entries.map(({ erasure }) => erasure)
+}
+
+export async function noteErasure(database: Db, id: string, erasure: string): Promise<void> {
+  await database.collection<ErasureEntry>(erasuresCollection).replaceOne({ _id: id }, { erasure }, { upsert: true })
+}
+
 const attemptsMax = 500
 const waitMsMax = 20
 

@@ -2,6 +2,7 @@
 
 import type { Collection, Db, Document, Filter, IndexDescription } from 'mongodb'
 import { senmlFormat } from '../../transformers/record-batch.ts'
+import type { ErasureFilter } from '../erasure.ts'
 import { SinkError, UnpreparedStoreError } from '../sink-error.ts'
 import type { Connection } from './connection.ts'
 import { isErrorOf } from './errors.ts'
@@ -114,41 +115,79 @@ export async function probe(connection: Connection, signal: AbortSignal): Promis
 export async function maintain(connection: Connection, { retentionDays }: SinkOptions, now = new Date()): Promise<void> {
   if (retentionDays === 0) return
   await connection.connect()
-  await deleteBefore(connection, new Date(now.getTime() - retentionDays * 86_400_000))
+  await deleteRows(connection, { beforeMs: now.getTime() - retentionDays * 86_400_000 })
 }
 
 /** Rows that one statement deletes, so that none runs for long. */
 const rowsAtOnce = 1_000
 /** Reads locally, so that rows that were deleted with a smaller write concern than a majority are not found again. */
-const local = { readConcern: { level: 'local' } } as const
+export const local = { readConcern: { level: 'local' } } as const
 
-/**
- * Deletes every record whose time is earlier, and every document that was created earlier, channel by channel. The registries stay.
- *
- * There is no index by time alone, which every row would have to pay for. The index that readers use begins with the channel: so the next channel is
- * one seek away, and the old rows of a channel are together at its end.
- */
-async function deleteBefore(connection: Connection, keep: Date): Promise<void> {
-  const keepUs = BigInt(keep.getTime()) * 1000n
-  await deleteRows(connection, senmlFormat, 'timeUs', keepUs)
-  for (const { collection } of await readFormats(connection.database)) await deleteRows(connection, collection, 'created', keepUs * 1000n)
+interface Deleting {
+  readonly signal?: AbortSignal
+  /** Called after each statement with the number of rows that it has deleted. */
+  readonly onRows?: (rows: number) => Promise<void>
 }
 
-async function deleteRows(connection: Connection, collection: string, time: 'timeUs' | 'created', before: bigint): Promise<void> {
-  const rows = connection.database.collection(collection)
-  for (let channel = await channelBehind(undefined); channel !== undefined; channel = await channelBehind(channel)) {
+/** Deletes the records and documents that meet the conditions. The registries stay. */
+export async function deleteRows(connection: Connection, filter: ErasureFilter, { signal, onRows }: Deleting = {}): Promise<void> {
+  for await (const { collection, time, rows: wanted } of rowsOfChannels(connection, filter)) {
+    const rows = connection.database.collection(collection)
     for (;;) {
-      const old: Filter<Document> = { channel, [time]: { $lt: before } }
-      const found = await rows.find(old, { ...local, projection: { _id: 1 }, sort: { [time]: 1, _id: 1 }, limit: rowsAtOnce }).toArray()
+      signal?.throwIfAborted()
+      const found = await rows.find(wanted, { ...local, projection: { _id: 1 }, sort: { [time]: 1, _id: 1 }, limit: rowsAtOnce }).toArray()
       const rowIds = found.map(({ _id }) => _id as unknown as Uint8Array)
       if (rowIds.length > 0) await connection.remove(collection, rowIds)
+      await onRows?.(rowIds.length)
       if (rowIds.length < rowsAtOnce) break
     }
   }
+}
 
-  async function channelBehind(channel: string | undefined): Promise<string | undefined> {
-    const behind: Filter<Document> = { channel: channel === undefined ? { $gte: '' } : { $gt: channel } }
-    const [next] = await rows.find(behind, { projection: { _id: 0, channel: 1 }, sort: { channel: 1 }, limit: 1 }).toArray()
-    return next?.['channel'] as string | undefined
+/** Rows of one channel that are together in the index that readers use. */
+interface ChannelRows {
+  readonly format: string
+  readonly collection: string
+  readonly time: 'timeUs' | 'created'
+  readonly rows: Filter<Document>
+}
+
+/**
+ * Which rows of which collections meet the conditions, channel by channel.
+ *
+ * There is no index by time or publisher alone, which every row would have to pay for. The indexes that readers use begin with the channel: so the next
+ * channel is one seek away, and the old rows of a channel, or of one of its publishers, are together.
+ */
+export async function* rowsOfChannels(
+  connection: Connection,
+  { channel, publisher, beforeMs }: ErasureFilter,
+): AsyncGenerator<ChannelRows> {
+  const formats = await readFormats(connection.database)
+  const collections = [
+    { format: senmlFormat, collection: senmlFormat, time: 'timeUs', perMs: 1_000n } as const,
+    ...formats.map(({ _id, collection }) => ({ format: _id, collection, time: 'created', perMs: 1_000_000n }) as const),
+  ]
+  for (const { format, collection, time, perMs } of collections) {
+    for await (const each of channel === undefined ? channelsOf(connection, collection) : [channel]) {
+      const rows: Filter<Document> = {
+        channel: each,
+        ...(publisher === undefined ? {} : { publisher }),
+        ...(beforeMs === undefined ? {} : { [time]: { $lt: BigInt(beforeMs) * perMs } }),
+      }
+      yield { format, collection, time, rows }
+    }
+  }
+}
+
+async function* channelsOf(connection: Connection, collection: string): AsyncGenerator<string> {
+  for (let last: string | undefined; ; ) {
+    const behind: Filter<Document> = { channel: last === undefined ? { $gte: '' } : { $gt: last } }
+    const [next] = await connection.database
+      .collection(collection)
+      .find(behind, { projection: { _id: 0, channel: 1 }, sort: { channel: 1 }, limit: 1 })
+      .toArray()
+    if (next === undefined) return
+    last = next['channel'] as string
+    yield last
   }
 }

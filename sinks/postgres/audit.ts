@@ -8,6 +8,7 @@ import type { Database, SqlRow } from '../../database/database.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
 import type { AuditedLog, AuditedMessage, AuditedPartition, MessagesOptions, StoreAudit, Whereabouts } from '../audit.ts'
 import { addDigests, digestOf, storedPayload, textOf } from '../contents.ts'
+import { erasuresIn } from '../erasure.ts'
 import { packedPosition } from '../sink.ts'
 import { hasRows, physicalName, quoted, type RowTable, readLogs, rowTables, tableExists } from './registry.ts'
 
@@ -58,6 +59,11 @@ export function openAudit(database: Database): StoreAudit {
         const own = partitions.filter(row => row.log === log.number && row.writer === log.writer)
         return { ...log, partitions: new Map(own.map(row => [row.partition, partitionOf(row)])) }
       })
+    },
+
+    async erasures() {
+      const found = await database.query<{ erasure: string }>('SELECT erasure::text AS erasure FROM sluice.erasures')
+      return erasuresIn(found.map(({ erasure }) => erasure))
     },
 
     async *messages(log, partition, from, to, { contents = false, onRow } = {}) {

@@ -182,11 +182,16 @@ export async function attachedMonths(queries: Queries): Promise<string[]> {
   return rows.map(({ name }) => name).filter(name => monthName.test(name))
 }
 
+/** Milliseconds since 1970; infinity for a month of another table. */
+export function startOfMonth({ prefix }: MonthlyTable, name: string): number {
+  const [, of, year, month] = monthName.exec(name) ?? []
+  return of === prefix ? Date.UTC(Number(year), Number(month) - 1) : Number.POSITIVE_INFINITY
+}
+
 /** Drops those of a table's months that begin before the oldest one that is kept. */
-export async function dropMonths(database: Database, { prefix }: MonthlyTable, attached: readonly string[], keep: Date): Promise<void> {
+export async function dropMonths(database: Database, table: MonthlyTable, attached: readonly string[], keep: Date): Promise<void> {
   for (const name of attached) {
-    const [, of, year, month] = monthName.exec(name)!
-    if (of !== prefix || Date.UTC(Number(year), Number(month) - 1) >= keep.getTime()) continue
+    if (startOfMonth(table, name) >= keep.getTime()) continue
     await database.transaction(async transaction => {
       // Not while a month is being created: the two would deadlock.
       await transaction.execute(

@@ -113,22 +113,32 @@ function failuresInto(failures: DatabaseError[]): (work: Promise<unknown>) => Pr
 /** How many pages of a table one statement reads, 2 MB, so that none runs or holds its locks for long. */
 const pagesAtOnce = 256
 
+interface Deleting {
+  readonly signal?: AbortSignal
+  /** Called after each statement with the number of rows that it has deleted. */
+  readonly onRows?: (rows: number) => Promise<void>
+}
+
 /**
  * Reads the table once, page by page: there is no index for these conditions, and a search for the next rows to delete would pass over all those
  * already deleted. Rows that are written meanwhile are left to the next call.
  */
-async function deleteRows(database: Database, table: string, condition: string): Promise<void> {
+export async function deleteRows(database: Database, table: string, condition: string, { signal, onRows }: Deleting = {}): Promise<void> {
   const [size] = await database.query<{ pages: number }>(
     `SELECT (pg_relation_size('${table}') / current_setting('block_size')::int)::float8 AS pages`,
   )
   for (let page = 0; page < (size?.pages ?? 0); page += pagesAtOnce) {
-    await database.transaction(async transaction => {
+    signal?.throwIfAborted()
+    const [gone] = await database.transaction(async transaction => {
       // One process at a time: two that delete the same rows in different orders would deadlock.
       await transaction.query(`SELECT pg_advisory_xact_lock(hashtextextended('sluice.retention', 0))`)
-      await transaction.execute(
-        `DELETE FROM ${table} WHERE ctid >= '(${page},0)'::tid AND ctid < '(${page + pagesAtOnce},0)'::tid AND ${condition}`,
+      return await transaction.query<{ rows: bigint }>(
+        `WITH gone AS (
+           DELETE FROM ${table} WHERE ctid >= '(${page},0)'::tid AND ctid < '(${page + pagesAtOnce},0)'::tid AND ${condition} RETURNING 1
+         ) SELECT count(*) AS rows FROM gone`,
       )
     })
+    await onRows?.(Number(gone?.rows ?? 0))
   }
 }
 

@@ -10,6 +10,7 @@ import type { FileRow, FileStore } from './file.ts'
 export function openAudit(file: FileStore): StoreAudit {
   return openScanAudit<FileRow>({
     logs: async () => currentFirst([...file.logs.values()]),
+    erasures: async () => [...file.erasures.values()],
     async scan(add) {
       for (const row of file.rows.values()) add(BigInt(row.position), row.index, row)
     },

@@ -16,6 +16,7 @@ import { type SinkIdentity, type SinkStore, type StoredRow, sinkConformance } fr
 import { plainBatch } from '../sinks/batches.ts'
 import { openAudit } from './audit.ts'
 import { lineLengthMax } from './encode.ts'
+import { openErasure } from './erase.ts'
 import { type FileRow, type FileStore, openFileStore, rowKey } from './file.ts'
 import { openFileReader } from './reader.ts'
 import { classify, logTable, openReplaySink, openSink } from './sink.ts'
@@ -51,6 +52,7 @@ async function sinkStore(): Promise<SinkStore> {
   return {
     open,
     replays: { audit: openAudit(file), openSink: async logNumber => openReplaySink({ file, options }, logNumber) },
+    erasure: openErasure(file),
     rows: async () =>
       Array.from(file.rows.values(), storedRow).sort((one, other) => Number(one.position - other.position) || one.index - other.index),
     poisons: {

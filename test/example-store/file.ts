@@ -1,4 +1,4 @@
-// A store in one file, for one process: each row, log, format, replay and deletion is a line of JSON, and the last line of a key counts.
+// A store in one file, for one process: each row, log, format, replay, deletion and erasure is a line of JSON, and the last line of a key counts.
 
 import { open } from 'node:fs/promises'
 import type { RegisteredFormat } from '../../sinks/formats.ts'
@@ -36,6 +36,8 @@ export type Line =
   | { readonly format: RegisteredFormat }
   | { readonly replayed: string }
   | { readonly deleted: string }
+  | { readonly erased: string }
+  | { readonly erasure: string; readonly text: string }
   | { readonly freed: number }
 
 /** The open file, shared by the sinks, readers and audits of the process. All its content is also in memory. */
@@ -45,6 +47,8 @@ export interface FileStore {
   readonly formats: Map<string, RegisteredFormat>
   /** Packed positions of the messages that were replayed and stored. */
   readonly replayed: Set<string>
+  /** The notes of erasures by their ids. */
+  readonly erasures: Map<string, string>
   /**
    * Calls `decide` when no other update is running, and makes the returned lines durable, all or none. A compare-and-set is an update whose
    * `decide` compares.
@@ -69,7 +73,13 @@ export async function openFileStore(path: string): Promise<FileStore> {
   let size = Buffer.byteLength(whole)
   await file.truncate(size)
   let last: Promise<unknown> = Promise.resolve()
-  const store: Omit<FileStore, 'update' | 'close'> = { rows: new Map(), logs: new Map(), formats: new Map(), replayed: new Set() }
+  const store: Omit<FileStore, 'update' | 'close'> = {
+    rows: new Map(),
+    logs: new Map(),
+    formats: new Map(),
+    replayed: new Set(),
+    erasures: new Map(),
+  }
 
   function apply(line: string): void {
     const entry = JSON.parse(line) as Line
@@ -78,6 +88,8 @@ export async function openFileStore(path: string): Promise<FileStore> {
     else if ('format' in entry) store.formats.set(entry.format.format, entry.format)
     else if ('replayed' in entry) store.replayed.add(entry.replayed)
     else if ('freed' in entry) free(entry.freed)
+    else if ('erased' in entry) store.rows.delete(entry.erased)
+    else if ('erasure' in entry) store.erasures.set(entry.erasure, entry.text)
     else for (const [key, { position }] of store.rows) if (position === entry.deleted) store.rows.delete(key)
   }
 

@@ -2,6 +2,7 @@
 
 import type { AuditedLog, AuditedMessage, AuditedPartition, StoreAudit } from '../../sinks/audit.ts'
 import { addDigests, digestOf, textOf } from '../../sinks/contents.ts'
+import { erasuresIn } from '../../sinks/erasure.ts'
 import { currentFirst } from '../../sinks/logs.ts'
 import type { MessageCounts } from '../../sinks/sink.ts'
 import { type Json, printJson } from '../../transformers/json/canonical.ts'
@@ -28,6 +29,8 @@ export function openFakeAudit(store: FakeStore, books: ReadonlyMap<string, Messa
       })
       return currentFirst(logs)
     },
+
+    erasures: async () => erasuresIn([...store.erasures.values()]),
 
     async *messages(log, partition, from, to, { contents = false, onRow } = {}) {
       const found = new Map<number, Map<number, number>>()

@@ -4,6 +4,7 @@ import { expect, test } from 'vitest'
 import { type SinkStore, sinkConformance } from '../conformance/sink/index.ts'
 import { noonUs, plainBatch } from './batches.ts'
 import { openFakeAudit } from './fake-audit.ts'
+import { openFakeErasure } from './fake-erasure.ts'
 import { openFakeReplaySink } from './fake-replays.ts'
 import { createFakeStore, openFakeSink } from './fake-sink.ts'
 
@@ -15,6 +16,7 @@ async function fakeStore(): Promise<SinkStore> {
   return {
     open: identity => openFakeSink({ store, ...identity }),
     replays: { audit: openFakeAudit(store), openSink: async logNumber => openFakeReplaySink(store, logNumber) },
+    erasure: openFakeErasure(store),
     rows: async () => store.rows.toSorted((a, b) => Number(a.position - b.position) || a.index - b.index),
     poisons: { 'a NUL': offset => ({ offset, records: [{ value: 1 }, { name: 'n\0', timeUs: noonUs }] }) },
     readableDuringWrite: true,

@@ -32,6 +32,8 @@ export interface FakeStore {
   readonly formats: Map<string, string>
   /** Positions of messages that were replayed and stored. */
   readonly replayed: Set<bigint>
+  /** The notes of erasures by their ids. */
+  readonly erasures: Map<string, string>
   /** Failures of the writes to come, in order; `undefined` lets one pass. */
   readonly failures: (FakeFailure | undefined)[]
   /** Set during a write, it fails at its commit, as with a connection that is cut. */
@@ -55,6 +57,7 @@ export function createFakeStore(): FakeStore {
     logs: [],
     formats: new Map(),
     replayed: new Set(),
+    erasures: new Map(),
     failures: [],
     cut: false,
     writes: 0,

@@ -40,7 +40,7 @@ export function names(files: readonly SourceFile[]): Finding[] {
 }
 
 /** Files in each store's folder of sinks: a reader of one finds everything in the others. */
-const sinkFiles = ['audit', 'connection', 'encode', 'errors', 'options', 'registry', 'schema', 'sink'].map(name => `${name}.ts`)
+const sinkFiles = ['audit', 'connection', 'encode', 'erase', 'errors', 'options', 'registry', 'schema', 'sink'].map(name => `${name}.ts`)
 /** Further files of one store, named after their content. */
 const ownFilesMax = 3
 

@@ -44,6 +44,11 @@ test('an administrator lists, shows, replays and drops dead letters, verifies an
     /\nok: 4 messages in 1 partition, with every column of their rows, 0 more in/,
   )
 
+  expect(await said('erase', 'relational', '--channel', site.channel)).toMatch(
+    /^found: 2 rows and 2 dead letters of channel [^]*the log messages has 4 messages .* \(retention\.ms = 86400000\)[^]*nothing was erased: add --yes/,
+  )
+  expect(await said('erase', 'relational', '--list')).toBe('nothing was erased\n')
+
   // With the token of a user, with an unknown one, and without one.
   for (const [other, says] of [
     [site.owner.slice(7), /not an administrator's/],
@@ -83,5 +88,12 @@ test('an administrator lists, shows, replays and drops dead letters, verifies an
   expect(verified).toMatch(/ok: 4 messages in 1 partition, 0 more in flight\n$/)
   const { code, errors } = await sluice(['dlq', 'drop', '1-0-999', '--url', platform.url, '--token', token])
   expect([code, errors]).toEqual([1, 'no dead letter has the id 1-0-999\n'])
+
+  expect(await said('erase', 'relational', '--channel', site.channel, '--yes')).toMatch(/^erased: 3 rows and 2 dead letters of channel /)
+  expect(await said('erase', 'relational', '--list')).toMatch(new RegExp(`^BEGAN [^]* 3 +2 +channel ${site.channel} `))
+  expect(await said('verify', 'relational')).toMatch(/ \+ erased 2;[^]*ok: 4 messages in 1 partition/)
+  expect(await said('trace', good)).toContain('stored       no: erased on ')
+  const audited = await call(platform.url, 'GET', '/audit?action=messages.erase', { authorization: `Bearer ${token}` })
+  expect(JSON.stringify(audited.json)).toContain(site.channel)
   expect(await platform.stop()).toBe(0)
 })

@@ -222,6 +222,20 @@ export function toolRows(published: (site: Site) => Published): Row[] {
       answer: () => expect.objectContaining({ job: expect.any(Number) as unknown }),
     },
     { ...tool, route: 'POST /admin/dead-letters/drop', request: () => noLetter, answer: nothingDropped },
+    {
+      ...tool,
+      status: 202,
+      route: 'POST /admin/erase',
+      request: () => ({ body: { publisher: 'nobody' } }),
+      answer: () => expect.objectContaining({ job: expect.any(Number) as unknown }),
+    },
+    {
+      ...tool,
+      route: 'GET /admin/erase',
+      request: () => ({}),
+      answer: () => expect.objectContaining({ job: expect.any(Number) as unknown }),
+    },
+    { ...tool, route: 'GET /admin/erasures', request: () => ({}), answer: () => ({ erasures: [] }) },
     { ...tool, route: 'GET /admin/verify', request: () => ({}), answer: () => expect.objectContaining({ holds: true }) },
     {
       ...tool,

@@ -10,7 +10,7 @@ import { onText, useLoaded } from '../hooks.js'
  * `payload` is base64, and only in one that is shown in full.
  *
  * @typedef {{
- *   id: string, state: 'open' | 'replayed' | 'dropped', stage: string, rule: string, reason: string, hint?: string, channel: string, subtopic: string,
+ *   id: string, state: 'open' | 'replayed' | 'dropped' | 'erased', stage: string, rule: string, reason: string, hint?: string, channel: string, subtopic: string,
  *   publisher: string, content_type: string, created: string, payload_bytes: number, shortened_bytes?: number, partial?: boolean, payload: string,
  * }} Letter
  */

@@ -26,11 +26,13 @@ export const orUp = 'or give --url for a running `./sluice up`'
 
 /** The options that every tool has. */
 export function addTargetOptions(command: Command): Command {
+  const writer = "the writer's name (default: the writer that owns the store; for dlq: log.group, or else the store's default name)"
+  return addAddressOptions(command.option('--writer <name>', writer))
+}
+
+/** Those that say where to find log and store. */
+export function addAddressOptions(command: Command): Command {
   return command
-    .option(
-      '--writer <name>',
-      "the writer's name (default: the writer that owns the store; for dlq: log.group, or else the store's default name)",
-    )
     .option('--config <file>', "the writer's TOML file (default: the path in SVC_<STORE>_WRITER_CONFIG_PATH)")
     .option('--url <url>', 'address of a running `./sluice up`, instead of Kafka and a store: http://127.0.0.1:8080')
     .addOption(new Option('--token <token>', 'token of an administrator, for --url').env('SVC_TOKEN'))

@@ -7,9 +7,11 @@ import type { TraceReport } from '../../../pipeline/audit/trace.ts'
 import type { VerifyReport } from '../../../pipeline/audit/verify.ts'
 import type { DeadLetterFilter } from '../../../pipeline/dead-letters/filter.ts'
 import type { DeadLetterQueue, DropReport } from '../../../pipeline/dead-letters/queue.ts'
-import type { Replay } from '../../../pipeline/dead-letters/replay.ts'
-import type { ReplayStatus } from '../../../pipeline/dead-letters/replay-job.ts'
+import type { Replay, ReplayReport } from '../../../pipeline/dead-letters/replay.ts'
 import type { DeadLetterSummary, FullDeadLetter } from '../../../pipeline/dead-letters/summary.ts'
+import type { Erase, EraseReport } from '../../../pipeline/erase/erase.ts'
+import type { JobStatus } from '../../../pipeline/job.ts'
+import type { Erasure } from '../../../sinks/erasure.ts'
 import type { StoreName } from '../../stores/store.ts'
 
 /** How often the status of a running replay is polled. */
@@ -21,6 +23,9 @@ export interface Remote {
   readonly deadLetters: DeadLetterQueue
   /** Starts a replay on the platform, and waits until it has ended. */
   readonly replay: Replay
+  /** Starts an erasure on the platform, and waits until it has ended. */
+  readonly erase: Erase
+  erasures(): Promise<readonly Erasure[]>
   /** @param contents whether to compare the columns of the rows, too */
   verify(contents?: boolean): Promise<VerifyReport>
   trace(id: string): Promise<TraceReport>
@@ -104,22 +109,41 @@ export function openRemote(url: string, token: string | undefined): Remote {
   }
 
   const replay: Replay = async (filter, { dryRun = false, onProgress } = {}) => {
-    const path = '/admin/dead-letters/replay'
-    let status = await ask<ReplayStatus>('POST', path, { ...bodyOf(filter), dry_run: dryRun })
+    const body = { ...bodyOf(filter), dry_run: dryRun }
+    return runJob<ReplayReport>('/admin/dead-letters/replay', body, 'replay', 'the dead letters stored so far are resolved', onProgress)
+  }
+
+  const erase: Erase = async ({ channel, publisher, beforeMs }, { dryRun = false, onProgress } = {}) => {
+    const before = beforeMs === undefined ? undefined : new Date(beforeMs).toISOString()
+    const body = { channel, publisher, before, dry_run: dryRun }
+    return runJob<EraseReport>('/admin/erase', body, 'erasure', 'what was deleted so far stays deleted', onProgress)
+  }
+
+  /** Starts a job of the platform, and waits until it has ended. */
+  async function runJob<Report>(
+    path: string,
+    body: object,
+    what: string,
+    done: string,
+    onProgress: ((done: number, total: number) => void) | undefined,
+  ): Promise<Report> {
+    let status = await ask<JobStatus<Report>>('POST', path, body)
     const { job } = status
     while (status.state === 'running') {
       await wait(askAgainMs)
-      status = await ask<ReplayStatus>('GET', path)
-      if (status.job !== job) throw new ToolError(`${base} was restarted before the replay ended: start the replay again to resume it`)
+      status = await ask<JobStatus<Report>>('GET', path)
+      if (status.job !== job) throw new ToolError(`${base} was restarted before the ${what} ended: start the ${what} again to resume it`)
       onProgress?.(status.done, status.total)
     }
     if (status.report !== undefined) return status.report
-    throw new ToolError(`the replay failed (${status.error}): the dead letters stored so far are resolved; start it again to resume`)
+    throw new ToolError(`the ${what} failed (${status.error}): ${done}; start it again to resume`)
   }
 
   return {
     deadLetters,
     replay,
+    erase,
+    erasures: async () => (await ask<{ erasures: Erasure[] }>('GET', '/admin/erasures')).erasures,
     verify: (contents = false) => ask<VerifyReport>('GET', `/admin/verify${contents ? '?contents=true' : ''}`),
     trace: id => ask<TraceReport>('GET', `/admin/messages/${encodeURIComponent(id)}/trace`),
   }

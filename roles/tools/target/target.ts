@@ -10,11 +10,13 @@ import { type DeadLetterQueue, openDeadLetterQueue } from '../../../pipeline/dea
 import { type Replay, replay } from '../../../pipeline/dead-letters/replay.ts'
 import { queueOfSeveral, replayOfSeveral } from '../../../pipeline/dead-letters/several.ts'
 import { deadLettersTopicConfig } from '../../../pipeline/dead-letters/topic-config.ts'
+import type { ErasedTopic } from '../../../pipeline/erase/erase.ts'
 import { type KafkaConnection, kafkaConnection, openAdmin } from '../../../pipeline/kafka/connection.ts'
 import { systemicFault } from '../../../pipeline/kafka/failure.ts'
 import { openKafkaLog } from '../../../pipeline/kafka/log.ts'
 import { deadLettersReader, messagesReader } from '../../../pipeline/kafka/messages.ts'
 import { kafkaFaults } from '../../../pipeline/kafka/options.ts'
+import { topicRetention } from '../../../pipeline/kafka/retention.ts'
 import { consumerGroup, wantedTopics } from '../../../pipeline/kafka/topic-patterns.ts'
 import { openKafkaTopicReader } from '../../../pipeline/kafka/topic-reader.ts'
 import { describeTopic, readCommitted, topicNames } from '../../../pipeline/kafka/topics.ts'
@@ -23,7 +25,8 @@ import type { TopicReader } from '../../../pipeline/topic-reader.ts'
 import { deadLettersTopic } from '../../../pipeline/writer/dead-letters.ts'
 import { type Decoder, openDecoder } from '../../../pipeline/writer/decode.ts'
 import { subjectFilter } from '../../../pipeline/writer/subject-filter.ts'
-import type { StoreAudit } from '../../../sinks/audit.ts'
+import type { AuditedLog, StoreAudit } from '../../../sinks/audit.ts'
+import type { StoreErasure } from '../../../sinks/erasure.ts'
 import { logToFree } from '../../../sinks/logs.ts'
 import { flattening } from '../../../transformers/flattening.ts'
 import { configuredTransformer } from '../../../transformers/select.ts'
@@ -50,6 +53,10 @@ export interface Target {
   openReplay(): Promise<Replay>
   /** @throws ToolError if no store is given */
   openAudit(): Promise<StoreAudit>
+  /** @throws ToolError if no store is given */
+  openErasure(): Promise<StoreErasure>
+  /** The topic of any log of the store, and that of its dead letters; undefined if it is not there, or another one. */
+  openErasedTopic(log: Pick<AuditedLog, 'name' | 'id' | 'writer'>): Promise<ErasedTopic | undefined>
   decoder(): Decoder
   /** The writer's name, by the command line or its options. */
   readonly writer: string
@@ -70,6 +77,7 @@ function withReadableErrors(audit: StoreAudit): StoreAudit {
   const say = sayStoreFailure
   return {
     logs: () => audit.logs().catch(say),
+    erasures: () => audit.erasures().catch(say),
     hasRows: log => audit.hasRows(log).catch(say),
     rowsOf: (log, partition, offset, where) => audit.rowsOf(log, partition, offset, where).catch(say),
     ...(audit.statementOf === undefined ? {} : { statementOf: (...of) => audit.statementOf?.(...of) }),
@@ -255,6 +263,32 @@ export async function openTarget(store: StoreName, flags: TargetFlags, sources: 
     async openAudit() {
       checkStoreGiven()
       return withReadableErrors(kept(await kind.openAudit(options.store)))
+    },
+
+    async openErasure() {
+      checkStoreGiven()
+      const erasure = kept(await kind.openErasure(options.store))
+      return {
+        count: (...given) => erasure.count(...given).catch(sayStoreFailure),
+        erase: (...given) => erasure.erase(...given).catch(sayStoreFailure),
+        note: given => erasure.note(given).catch(sayStoreFailure),
+        close: () => erasure.close(),
+      }
+    },
+
+    async openErasedTopic({ name, id, writer: owner }) {
+      if ((await topicIdOf(name)) !== id) return undefined
+      const deadLetters = deadLettersTopic(name, owner)
+      const letters = await openDeadLettersIfThere(deadLetters)
+      return {
+        topic: await openReader(name),
+        retention: await topicRetention(connection, name),
+        deadLetters: letters && {
+          reader: deadLettersReader(letters, name, options, logger, 'replayed'),
+          log: await openLog(deadLetters, deadLettersTopicConfig(options.message.payloadBytes)),
+          retention: await topicRetention(connection, deadLetters),
+        },
+      }
     },
 
     async freeLog(number) {

@@ -169,6 +169,12 @@ CREATE TABLE sluice.replayed (
   replayed_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
+-- What was erased, with the conditions and the offsets that it reached, and without contents: by it, verify tells an erased message from a missing one.
+CREATE TABLE sluice.erasures (
+  id uuid PRIMARY KEY,
+  erasure jsonb NOT NULL
+);
+
 -- JSON formats, and the tables in the schema "formats" that hold them. A format counts against the limit of the channel that added it.
 -- The writer creates these tables, partitioned by month as the records are; the partitions are in this schema and have the format's id in their names.
 CREATE TABLE sluice.formats (

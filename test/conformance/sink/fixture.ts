@@ -2,6 +2,7 @@
 
 import type { SenmlRow } from '../../../readers/reader.ts'
 import type { StoreAudit } from '../../../sinks/audit.ts'
+import type { StoreErasure } from '../../../sinks/erasure.ts'
 import type { LogIdentity } from '../../../sinks/logs.ts'
 import type { ReplaySink } from '../../../sinks/replay.ts'
 import type { MessageCounts, Sink } from '../../../sinks/sink.ts'
@@ -61,6 +62,8 @@ export interface SinkStore {
     readonly audit: StoreAudit
     readonly openSink: (logNumber: number) => Promise<ReplaySink>
   }
+  /** Closed with the store. */
+  readonly erasure: StoreErasure
   /** All rows, by position and index. */
   rows(): Promise<StoredRow[]>
   /** Messages that this store really refuses, by reason. The fault is in their second record or document. */

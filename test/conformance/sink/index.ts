@@ -6,6 +6,7 @@ import { isDeep } from '../../depth.ts'
 import { plainBatch } from '../../sinks/batches.ts'
 import { againSuite } from './again.ts'
 import { openBench, signal } from './bench.ts'
+import { erasuresSuite } from './erasures.ts'
 import type { SinkStore, SinkTraits } from './fixture.ts'
 import { logsSuite } from './logs.ts'
 import { positionsSuite } from './positions.ts'
@@ -34,6 +35,7 @@ export function sinkConformance(name: string, openStore: () => Promise<SinkStore
     refusalsSuite(bench, transactional)
     troubleSuite(bench, { connections, restarts, slow, givesUp, transactional })
     replaysSuite(bench, transactional)
+    erasuresSuite(bench)
     if (transactional) positionsSuite(bench)
     logsSuite(bench, transactional)
 

@@ -6,11 +6,15 @@ import { createServer, type HttpServer } from '../../../http/server.ts'
 import { auditRoutes } from '../../../pipeline/audit/routes.ts'
 import type { DeadLetterFilter } from '../../../pipeline/dead-letters/filter.ts'
 import type { DeadLetterQueue } from '../../../pipeline/dead-letters/queue.ts'
-import { openReplayJob, type ReplayJob } from '../../../pipeline/dead-letters/replay-job.ts'
+import type { ReplayReport } from '../../../pipeline/dead-letters/replay.ts'
 import { deadLetterRoutes } from '../../../pipeline/dead-letters/routes.ts'
 import type { DeadLetterSummary } from '../../../pipeline/dead-letters/summary.ts'
+import type { EraseReport } from '../../../pipeline/erase/erase.ts'
+import { eraseRoutes } from '../../../pipeline/erase/routes.ts'
+import { type Job, openJob } from '../../../pipeline/job.ts'
 import { LogUnavailableError } from '../../../pipeline/log.ts'
 import { SystemicError } from '../../../pipeline/systemic-error.ts'
+import type { ErasureFilter } from '../../../sinks/erasure.ts'
 import { takeFaults } from '../../described-answers/faults.ts'
 
 class StoreAwayError extends Error {}
@@ -62,20 +66,42 @@ const deadLetters: DeadLetterQueue = {
 const silent = pino({ level: 'silent' })
 const report = { replayed: 2, left: 1, reasons: [{ id: '1-0-3', reason: 'one-value: both v and vs' }], missing: [] }
 
-/** The real job, which fails as the other parts do. */
-function openJob(): ReplayJob {
-  const job = openReplayJob(async (selection, { dryRun = false, onProgress } = {}) => {
-    asked.push([dryRun ? 'dry run' : 'replay', selection])
-    onProgress?.(3, 7)
-    await replaying
-    if (replayFailure !== undefined) throw replayFailure
-    return report
-  }, silent)
-  const failing = <Answer>(work: () => Answer): Answer => {
+function openReplayJob(): Job<DeadLetterFilter, ReplayReport> {
+  const job = openJob<DeadLetterFilter, ReplayReport>({
+    what: 'a replay',
+    async run(selection, { dryRun, onProgress }) {
+      asked.push([dryRun ? 'dry run' : 'replay', selection])
+      onProgress(3, 7)
+      await replaying
+      if (replayFailure !== undefined) throw replayFailure
+      return report
+    },
+    summaryOf: ({ replayed, left }) => ({ replayed, left }),
+    logger: silent,
+  })
+  return failing(job)
+}
+
+function openEraseJob(): Job<ErasureFilter, EraseReport> {
+  const job = openJob<ErasureFilter, EraseReport>({
+    what: 'an erasure',
+    async run(filter, { dryRun }) {
+      asked.push([dryRun ? 'count' : 'erase', JSON.stringify(filter)])
+      return { erased: !dryRun, found: {}, rows: 0, dead_letters: 0, held: [], absent: [] }
+    },
+    summaryOf: ({ rows }) => ({ rows }),
+    logger: silent,
+  })
+  return failing(job)
+}
+
+/** The same, which fails as the other parts do. */
+function failing<Filter, Report>(job: Job<Filter, Report>): Job<Filter, Report> {
+  const unless = <Answer>(work: () => Answer): Answer => {
     if (failure !== undefined) throw failure
     return work()
   }
-  return { ...job, start: (...of) => failing(() => job.start(...of)), status: () => failing(() => job.status()) }
+  return { ...job, start: (...of) => unless(() => job.start(...of)), status: () => unless(() => job.status()) }
 }
 
 let noted: unknown[]
@@ -100,7 +126,8 @@ beforeEach(() => {
       noted.push([user, request, action, objects])
     },
   }
-  app.register(deadLetterRoutes(deadLetters, openJob(), administration))
+  app.register(deadLetterRoutes(deadLetters, openReplayJob(), administration))
+  app.register(eraseRoutes(openEraseJob(), () => note('erasures', '', []), administration))
   const verified = { topic: 'messages', writer: 'w', log: 1, contents: false, partitions: [], holds: true }
   app.register(
     auditRoutes(
@@ -131,6 +158,9 @@ const doors = [
   ['POST', '/admin/dead-letters/replay', { all: true }],
   ['GET', '/admin/dead-letters/replay', undefined],
   ['POST', '/admin/dead-letters/drop', { all: true }],
+  ['POST', '/admin/erase', { publisher: 't1' }],
+  ['GET', '/admin/erase', undefined],
+  ['GET', '/admin/erasures', undefined],
   ['GET', '/admin/verify', undefined],
   ['GET', '/admin/messages/1-0-1/trace', undefined],
 ] as const
@@ -165,6 +195,38 @@ test('a verification compares contents if it is asked to', async () => {
   for (const query of ['', '?contents=false', '?contents=true']) expect((await ask('GET', `/admin/verify${query}`)).status).toBe(200)
   expect(asked.map(([, what]) => what)).toEqual(['', '', 'contents'])
   expect((await ask('GET', '/admin/verify?contents=perhaps')).status).toBe(400)
+})
+
+test('an erasure only counts unless it says otherwise; then the audit log has it first', async () => {
+  const channel = '3E7C5A18-42D9-4B6F-A1C0-8D9E2F7B6A54'
+  expect((await ask('POST', '/admin/erase', { body: { channel } })).status).toBe(202)
+  expect(noted).toEqual([])
+  expect(await ask('GET', '/admin/erase')).toMatchObject({ json: { state: 'done', job: 1, report: { erased: false } } })
+  expect((await ask('POST', '/admin/erase', { body: { channel, before: '2026-01-01', dry_run: false } })).status).toBe(202)
+  const [[user, , action, objects]] = noted as [[string, string, string, string[]]]
+  expect([user, action, objects]).toEqual(['id of chief', 'messages.erase', [channel, '2026-01-01']])
+  const filter = { channel: channel.toLowerCase() }
+  expect(asked).toEqual([
+    ['count', JSON.stringify(filter)],
+    ['erase', JSON.stringify({ ...filter, beforeMs: Date.UTC(2026, 0) })],
+  ])
+  noteFailure = new Error('the audit log is full')
+  expect((await ask('POST', '/admin/erase', { body: { channel, dry_run: false } })).status).toBe(500)
+  expect(takeFaults()).toHaveLength(1)
+  expect(asked).toHaveLength(2)
+})
+
+test.each([
+  [{}, 'nothing is selected to erase: give a channel, a publisher or a time'],
+  [{ dry_run: true }, 'nothing is selected to erase: give a channel, a publisher or a time'],
+  [{ before: 'yesterday' }, '"yesterday" is not a day (2026-01-01), nor a time to the millisecond with its zone (2026-01-01T12:00:00Z)'],
+  [{ before: '2026-01-01T12:00' }, expect.stringContaining(' is not a day ')],
+  [{ before: '2026-01-01T12:00:00.0001Z' }, expect.stringContaining(' is not a day ')],
+  [{ before: '2026-13-01' }, expect.stringContaining(' is not a day ')],
+  [{ before: '9999-01-01' }, '9999-01-01 is in the future'],
+])('conditions of an erasure that are none are refused: %j', async (body, detail) => {
+  expect(await ask('POST', '/admin/erase', { body })).toMatchObject({ status: 400, json: { detail } })
+  expect(asked).toEqual([])
 })
 
 test('letters are listed by rule, channel and state, 50 by default', async () => {

@@ -17,6 +17,7 @@ function partition(number: number, lost: number, more: Partial<PartitionReport> 
     recount: {
       received: 4,
       stored: 4,
+      erased: 0,
       empty: 0,
       filtered: 0,
       dead_lettered: 0,

@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import { openAudit } from '../../../sinks/cassandra/audit.ts'
 import { type Connection, openConnection, type Row } from '../../../sinks/cassandra/connection.ts'
+import { openErasure } from '../../../sinks/cassandra/erase.ts'
 import type { SinkOptions } from '../../../sinks/cassandra/options.ts'
 import { openLogTable } from '../../../sinks/cassandra/registry.ts'
 import { openReplaySink, openSink } from '../../../sinks/cassandra/sink.ts'
@@ -79,6 +80,7 @@ export function storeOn(operator: Connection, connection: Connection, options: S
       audit: openAudit(connection, options),
       openSink: logNumber => openReplaySink({ connection, options, logNumber }),
     },
+    erasure: openErasure(connection),
     rows: () => rowsOf(operator),
     poisons,
     readableDuringWrite: true,
@@ -182,6 +184,9 @@ export async function emptyStore(connection: Connection): Promise<void> {
   }
   for (const { position } of await all('sluice_replayed', 'position')) {
     await connection.query(`DELETE FROM ${connection.table('sluice_replayed')} WHERE position = ?`, [position])
+  }
+  for (const { id } of await all('sluice_erasures', 'id')) {
+    await connection.query(`DELETE FROM ${connection.table('sluice_erasures')} WHERE id = ?`, [id])
   }
   for (const { number } of await all('sluice_logs', 'number')) {
     await connection.query(`DELETE FROM ${connection.table('sluice_logs')} WHERE number = ? IF EXISTS`, [number])

@@ -6,6 +6,7 @@ import { gzip } from 'node:zlib'
 import { Value } from 'typebox/value'
 import { openAudit } from '../../../sinks/influxdb/audit.ts'
 import { type Connection, fluxFrom, fluxWhere, openConnection } from '../../../sinks/influxdb/connection.ts'
+import { openErasure } from '../../../sinks/influxdb/erase.ts'
 import { type SinkOptions, sinkOptions } from '../../../sinks/influxdb/options.ts'
 import { readLogs, readPoints, type StoredPoint } from '../../../sinks/influxdb/registry.ts'
 import { openReplaySink, openSink } from '../../../sinks/influxdb/sink.ts'
@@ -107,6 +108,7 @@ export async function openStore(
       audit: openAudit(sinks, options),
       openSink: logNumber => openReplaySink({ connection: sinks, options, logNumber }),
     },
+    erasure: openErasure(sinks),
     rows: async () => rowsOf(await points(), await formatNames(direct)),
     points,
     put,

@@ -3,6 +3,7 @@
 import { type Binary, type Db, MongoClient } from 'mongodb'
 import { openAudit } from '../../../sinks/mongodb/audit.ts'
 import { type Connection, openConnection } from '../../../sinks/mongodb/connection.ts'
+import { openErasure } from '../../../sinks/mongodb/erase.ts'
 import type { SinkOptions } from '../../../sinks/mongodb/options.ts'
 import { openReplaySink, openSink } from '../../../sinks/mongodb/sink.ts'
 import type { JsonObject, JsonValue } from '../../../transformers/record-batch.ts'
@@ -94,6 +95,7 @@ export async function openStore({ url, directUrl, options: some = {}, poisons }:
       audit: openAudit(replays, options),
       openSink: logNumber => openReplaySink({ connection: replays, options, logNumber }),
     },
+    erasure: openErasure(replays),
     rows: () => rowsOf(database),
     poisons,
     formatsMax: options.formatsMax,

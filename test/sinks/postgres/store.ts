@@ -2,6 +2,7 @@
 
 import type { Database } from '../../../database/database.ts'
 import { openAudit } from '../../../sinks/postgres/audit.ts'
+import { openErasure } from '../../../sinks/postgres/erase.ts'
 import { firstPartitions, formatTable, type MonthlyTable } from '../../../sinks/postgres/months.ts'
 import type { SinkOptions } from '../../../sinks/postgres/options.ts'
 import { physicalName, tableOf, tableStatements } from '../../../sinks/postgres/registry.ts'
@@ -36,6 +37,7 @@ export function storeOn(
       audit: openAudit(database),
       openSink: logNumber => openReplaySink({ database, options: limits, writer: 'writer-1', logNumber }),
     },
+    erasure: openErasure(database),
     rows: () => rowsOf(database),
     poisons: {
       'a NUL in a name': offset => ({ offset, records: [{ value: 1 }, { name: 'n\0', value: 2 }] }),
@@ -84,7 +86,7 @@ export async function emptyDatabase(database: Database): Promise<void> {
   }
   if (formats.length > 0) await database.execute('DROP SCHEMA formats CASCADE; CREATE SCHEMA formats')
   await database.execute(
-    'DELETE FROM sluice.records; DELETE FROM sluice.series; DELETE FROM sluice.channels; DELETE FROM sluice.offsets; DELETE FROM sluice.replayed; DELETE FROM sluice.logs',
+    'DELETE FROM sluice.records; DELETE FROM sluice.series; DELETE FROM sluice.channels; DELETE FROM sluice.offsets; DELETE FROM sluice.replayed; DELETE FROM sluice.logs; DELETE FROM sluice.erasures',
   )
 }
 

@@ -1,0 +1,144 @@
+// HTTP routes of erasures for administrators, which `./sluice erase --url` calls on a running platform.
+
+import { Type } from 'typebox'
+import { bodyCodes, errorAnswers } from '../../http/openapi/error-schema.ts'
+import type { HttpServer } from '../../http/server.ts'
+import type { Erasure, ErasureFilter } from '../../sinks/erasure.ts'
+import { type Administration, administratorRoute } from '../administration.ts'
+import type { Job, JobStatus } from '../job.ts'
+import { erasureFilter } from './conditions.ts'
+import type { EraseReport } from './erase.ts'
+
+const exampleId = '9b2d1c64-7a0e-4f3b-8c5d-2e6f4a1b7d90'
+const id = (description: string) => Type.Optional(Type.String({ minLength: 1, maxLength: 2048, description, examples: [exampleId] }))
+const conditions = {
+  channel: id('Messages of this channel.'),
+  publisher: id('Messages that this thing published.'),
+  before: Type.Optional(
+    Type.String({
+      maxLength: 40,
+      description: 'Rows with an earlier time: a day, from 0:00 UTC, or RFC 3339 to the millisecond.',
+      examples: ['2026-01-01'],
+    }),
+  ),
+}
+// Describes what programs rely on; further fields are for people, and more may be added.
+const reportSchema = Type.Object(
+  {
+    erased: Type.Boolean({ description: 'False: they were only counted.', examples: [false] }),
+    rows: Type.Integer({ examples: [1510] }),
+    dead_letters: Type.Integer({ examples: [2] }),
+  },
+  { title: 'EraseReport', description: 'What was found or erased, and what the logs still have.', additionalProperties: true },
+)
+const statusSchema = Type.Unsafe<JobStatus<EraseReport>>(
+  Type.Object(
+    {
+      state: Type.Enum(['none', 'running', 'done', 'failed'], { description: '`none`: no erasure since the process started.' }),
+      job: Type.Integer({ description: 'Number of the erasure since the process started.', examples: [1] }),
+      done: Type.Integer({ description: 'Number of rows deleted so far.', examples: [1510] }),
+      total: Type.Integer({ description: 'Number of rows to delete, once they are counted.', examples: [1510] }),
+      report: Type.Optional(reportSchema),
+      error: Type.Optional(Type.String({ description: 'Why it failed. What it had deleted stays deleted.' })),
+    },
+    { title: 'EraseStatus', description: 'State and progress of an erasure.' },
+  ),
+)
+const erasuresSchema = Type.Unsafe<{ readonly erasures: readonly Erasure[] }>(
+  Type.Object(
+    {
+      erasures: Type.Array(
+        Type.Object(
+          {
+            id: Type.String({ examples: [exampleId] }),
+            startedMs: Type.Integer({ description: 'Milliseconds since 1970.', examples: [1_793_491_199_250] }),
+            endedMs: Type.Optional(Type.Integer({ description: 'Absent while it runs, and after it was interrupted.' })),
+            rows: Type.Integer({ examples: [1510] }),
+            deadLetters: Type.Integer({ examples: [2] }),
+          },
+          { title: 'Erasure', additionalProperties: true },
+        ),
+      ),
+    },
+    { title: 'Erasures', description: 'What was erased, in the order in which it began.' },
+  ),
+)
+
+/** The routes of erasures. Errors are thrown as HttpError, for the server that they are registered with. */
+export function eraseRoutes(
+  job: Job<ErasureFilter, EraseReport>,
+  erasures: () => Promise<readonly Erasure[]>,
+  administration: Administration,
+): (app: HttpServer) => Promise<void> {
+  return async app => {
+    const { onRequest, demand, failures, note } = administratorRoute(app, administration)
+    const common = { tags: ['administration'], security: [{ user: [] }] }
+    const refusals = errorAnswers('unauthenticated', 'forbidden', 'conflict')
+
+    app.post('/admin/erase', {
+      onRequest,
+      schema: {
+        ...common,
+        operationId: 'eraseMessages',
+        summary: 'Count or erase messages of a channel, a publisher or before a time',
+        description:
+          'Deletes rows and marks dead letters as erased, if `dry_run` is false. All conditions must hold. Only one erasure runs at a time; GET returns its progress.',
+        body: Type.Object(
+          {
+            ...conditions,
+            dry_run: Type.Optional(Type.Boolean({ default: true, description: 'Only count, and change nothing.' })),
+          },
+          { title: 'MessageErasure', additionalProperties: false },
+        ),
+        response: { 202: statusSchema, ...refusals, ...errorAnswers(...bodyCodes) },
+      },
+      handler: async (request, reply) => {
+        const { dry_run: dryRun = true, ...given } = request.body
+        await demand(request)
+        const status = await failures(async () => {
+          const filter = erasureFilter(given)
+          // While another one runs, it is refused.
+          if (!dryRun && job.status().state !== 'running') await note(request, 'messages.erase', objectsOf(given))
+          return job.start(filter, { dryRun })
+        })
+        return reply.code(202).send(status)
+      },
+    })
+
+    app.get('/admin/erase', {
+      onRequest,
+      schema: {
+        ...common,
+        operationId: 'viewErasure',
+        summary: 'Show the progress of the erasure',
+        response: { 200: statusSchema, ...refusals },
+      },
+      handler: async request => {
+        await demand(request)
+        return failures(async () => job.status())
+      },
+    })
+
+    app.get('/admin/erasures', {
+      onRequest,
+      schema: {
+        ...common,
+        operationId: 'listErasures',
+        summary: 'List what was erased',
+        response: { 200: erasuresSchema, ...refusals },
+      },
+      handler: async request => {
+        await demand(request)
+        return { erasures: await failures(erasures) }
+      },
+    })
+  }
+}
+
+/** The index of the audit log takes no longer texts than 2,700 bytes. */
+const notedCharactersMax = 500
+
+/** What is erased, for the audit log. */
+function objectsOf({ channel, publisher, before }: { channel?: string; publisher?: string; before?: string }): string[] {
+  return [channel, publisher, before].filter(object => object !== undefined).map(object => object.slice(0, notedCharactersMax))
+}
