@@ -10,6 +10,8 @@ import { deleteRows, publisherKey } from './schema.ts'
 
 /** How many rows one transaction deletes: the embedded database runs nothing beside it. */
 const rowsAtOnce = { server: 5_000, embedded: 1_000 }
+/** How many series one statement counts. */
+const seriesAtOnce = 1_000
 
 /** Rows of one table that an index has in the order of their times. */
 interface Walk {
@@ -29,13 +31,13 @@ export function openErasure(database: Database): StoreErasure {
   return {
     async count(filter, signal) {
       const counts = new Map<string, number>()
+      for await (const series of countedSeries(filter, signal)) add(counts, senmlFormat, sumOf(series))
       for await (const { format, table, time, condition, values } of walksOf(database, filter)) {
         signal.throwIfAborted()
         const before = filter.beforeMs === undefined ? '' : ` AND ${time} < ${boundOf(time, filter.beforeMs)}`
-        const sql = `SELECT count(*) AS rows FROM ${table} WHERE ${condition}${before}`
+        const sql = `SELECT count(*) AS rows FROM ${table} AS rows WHERE ${condition}${before}`
         const [found] = await database.query<{ rows: bigint }>(sql, values, { signal })
-        const rows = Number(found?.rows ?? 0)
-        if (rows > 0) counts.set(format, (counts.get(format) ?? 0) + rows)
+        add(counts, format, Number(found?.rows ?? 0))
       }
       return counts
     },
@@ -44,6 +46,7 @@ export function openErasure(database: Database): StoreErasure {
       const { channel, publisher, beforeMs } = filter
       if (channel === undefined && publisher === undefined && beforeMs !== undefined) return eraseBefore(beforeMs, signal, onErased)
       let erased = 0
+      for await (const series of countedSeries(filter, signal)) erased += await eraseSeries(series, beforeMs, signal, onErased)
       for await (const walk of walksOf(database, filter)) erased += await eraseAlong(walk, beforeMs, signal, onErased)
       return erased
     },
@@ -56,6 +59,53 @@ export function openErasure(database: Database): StoreErasure {
     },
 
     close: async () => undefined,
+  }
+
+  /** The series of a publisher that have rows which meet the conditions, a piece at a time. */
+  async function* countedSeries({ channel, publisher, beforeMs }: ErasureFilter, signal: AbortSignal): AsyncGenerator<CountedSeries[]> {
+    if (publisher === undefined) return
+    const inChannel = channel === undefined ? '' : ' AND channel = (SELECT id FROM sluice.channels WHERE channels.channel = $2)'
+    const values = channel === undefined ? [publisher] : [publisher, channel]
+    const known = await database.query<{ id: number }>(`SELECT id FROM sluice.series WHERE publisher = $1${inChannel} ORDER BY id`, values)
+    const before = beforeMs === undefined ? '' : ` AND time < ${boundOf('time', beforeMs)}`
+    for (let start = 0; start < known.length; start += seriesAtOnce) {
+      const ids = known.slice(start, start + seriesAtOnce).map(({ id }) => id)
+      const counted = await database.transaction(async transaction => {
+        await transaction.execute(byIndex)
+        return await transaction.query<{ series: number; rows: bigint }>(
+          `SELECT series, count(*) AS rows FROM sluice.records WHERE series = ANY ($1::int[])${before} GROUP BY series`,
+          [ids],
+        )
+      }, signal)
+      if (counted.length > 0) yield counted.map(({ series, rows }) => ({ series, rows: Number(rows) }))
+    }
+  }
+
+  /** Many with few rows at once, and each with many step by step. */
+  async function eraseSeries(
+    series: readonly CountedSeries[],
+    beforeMs: number | undefined,
+    signal: AbortSignal,
+    onErased: OnErased,
+  ): Promise<number> {
+    const rowsMax = rowsAtOnce[database.kind]
+    const before = beforeMs === undefined ? '' : ` AND time < ${boundOf('time', beforeMs)}`
+    let erased = 0
+    for (const some of groupsOf(series, rowsMax)) {
+      if (sumOf(some) > rowsMax) {
+        erased += await eraseAlong({ ...byTime, condition: 'series = $1', values: [some[0]!.series] }, beforeMs, signal, onErased)
+        continue
+      }
+      signal.throwIfAborted()
+      const ids = some.map(one => one.series)
+      const rows = await database.transaction(async transaction => {
+        await erasing(transaction)
+        return deleted(await transaction.query(deleteSql('sluice.records', `series = ANY ($1::int[])${before}`), [ids]))
+      }, signal)
+      erased += rows
+      await onErased(rows)
+    }
+    return erased
   }
 
   /** Step by step, each from where the one before ended: the index entries of deleted rows stay until a VACUUM, and would be passed again. */
@@ -76,16 +126,13 @@ export function openErasure(database: Database): StoreErasure {
         await erasing(transaction)
         const [end] = await transaction.query<{ last: string | null }>(
           `SELECT max(${time})::text AS last
-           FROM (SELECT ${time} FROM ${table} WHERE ${condition}${before}${behind} ORDER BY ${time} LIMIT ${rowsAtOnce[database.kind]}) AS step`,
+           FROM (SELECT ${time} FROM ${table} AS rows WHERE ${condition}${before}${behind} ORDER BY ${time} LIMIT ${rowsAtOnce[database.kind]}) AS step`,
           from,
         )
         if (end === undefined || end.last === null) return undefined
         const upTo = `${time} <= $${from.length + 1}::${type}`
-        const [gone] = await transaction.query<{ rows: bigint }>(
-          `WITH gone AS (DELETE FROM ${table} WHERE ${condition}${before}${behind} AND ${upTo} RETURNING 1) SELECT count(*) AS rows FROM gone`,
-          [...from, end.last],
-        )
-        return { last: end.last, rows: Number(gone?.rows ?? 0) }
+        const step = deleteSql(table, `${condition}${before}${behind} AND ${upTo}`)
+        return { last: end.last, rows: deleted(await transaction.query(step, [...from, end.last])) }
       }, signal)
       if (step === undefined) return erased
       last = step.last
@@ -131,49 +178,85 @@ export function openErasure(database: Database): StoreErasure {
   }
 }
 
+/** The index by time has the rows in order, whatever the planner thinks of their number. */
+const byIndex = 'SET LOCAL enable_seqscan = off; SET LOCAL jit = off'
+
 /** One at a time, and not beside the retention: two that delete the same rows in different orders would deadlock. */
 async function erasing(transaction: Transaction): Promise<void> {
-  // The index by time has the rows in order, whatever the planner thinks of their number.
-  await transaction.execute('SET LOCAL enable_seqscan = off; SET LOCAL jit = off')
+  await transaction.execute(byIndex)
   await transaction.query(`SELECT pg_advisory_xact_lock(hashtextextended('sluice.retention', 0))`)
 }
 
-async function* walksOf(database: Database, { channel, publisher }: ErasureFilter): AsyncGenerator<Walk> {
-  const byTime = { format: senmlFormat, table: 'sluice.records', time: 'time', type: 'timestamptz' } as const
-  if (publisher !== undefined) {
-    const ofChannel = channel === undefined ? '' : ' AND channel = (SELECT id FROM sluice.channels WHERE channels.channel = $2)'
-    const values = channel === undefined ? [publisher] : [publisher, channel]
-    const series = await database.query<{ id: number }>(`SELECT id FROM sluice.series WHERE publisher = $1${ofChannel} ORDER BY id`, values)
-    for (const { id } of series) yield { ...byTime, condition: 'series = $1', values: [id] }
-  } else if (channel !== undefined) {
-    const [known] = await database.query<{ id: number }>('SELECT id FROM sluice.channels WHERE channel = $1', [channel])
-    if (known !== undefined) yield { ...byTime, condition: 'channel = $1', values: [known.id] }
-  } else yield { ...byTime, condition: 'true', values: [] }
+function deleteSql(table: string, condition: string): string {
+  return `WITH gone AS (DELETE FROM ${table} AS rows WHERE ${condition} RETURNING 1) SELECT count(*) AS rows FROM gone`
+}
 
+function deleted(rows: readonly Readonly<Record<string, unknown>>[]): number {
+  return Number(rows[0]?.['rows'] ?? 0)
+}
+
+interface CountedSeries {
+  readonly series: number
+  readonly rows: number
+}
+
+function sumOf(series: readonly CountedSeries[]): number {
+  return series.reduce((sum, { rows }) => sum + rows, 0)
+}
+
+/** Groups of at most so many rows, unless one series has more. */
+function* groupsOf(series: readonly CountedSeries[], rowsMax: number): Generator<CountedSeries[]> {
+  let group: CountedSeries[] = []
+  for (const one of series) {
+    if (group.length > 0 && sumOf(group) + one.rows > rowsMax) {
+      yield group
+      group = []
+    }
+    group.push(one)
+  }
+  if (group.length > 0) yield group
+}
+
+function add(counts: Map<string, number>, format: string, rows: number): void {
+  if (rows > 0) counts.set(format, (counts.get(format) ?? 0) + rows)
+}
+
+const byTime = { format: senmlFormat, table: 'sluice.records', time: 'time', type: 'timestamptz' } as const
+
+/** Those of records are only of a channel, or of all: the series of a publisher are many. */
+async function* walksOf(database: Database, { channel, publisher }: ErasureFilter): AsyncGenerator<Walk> {
+  if (publisher === undefined && channel === undefined) yield { ...byTime, condition: 'true', values: [] }
+  else if (publisher === undefined) {
+    const [known] = await database.query<{ id: number }>('SELECT id FROM sluice.channels WHERE channel = $1', [channel!])
+    if (known !== undefined) yield { ...byTime, condition: 'channel = $1', values: [known.id] }
+  }
   for (const { format, table } of await rowTables(database)) {
     if (format === senmlFormat) continue
     const byCreated = { format, table, time: 'created', type: 'bigint' } as const
     if (publisher !== undefined) {
-      const isIt = `${publisherKey()} = ${publisherKey('$2::text', '$1::text')} AND channel = $1 AND publisher = $2`
-      const channels = channel === undefined ? channelsOf(database, table) : [channel]
-      for await (const each of channels) yield { ...byCreated, condition: isIt, values: [each, publisher] }
+      const channels = channel === undefined ? await channelsOf(database, table, publisher) : [channel]
+      for (const each of channels) yield { ...byCreated, condition: isPublisher('$1', '$2'), values: [each, publisher] }
     } else if (channel !== undefined) yield { ...byCreated, condition: 'channel = $1', values: [channel] }
     else yield { ...byCreated, condition: 'true', values: [] }
   }
 }
 
-/** The channels of a format's table. Its index begins with the channel, so the next one is a seek away. */
-async function* channelsOf(database: Database, table: string): AsyncGenerator<string> {
-  for (let last: string | undefined; ; ) {
-    const behind = last === undefined ? '' : 'WHERE channel > $1'
-    const [next] = await database.query<{ channel: string }>(
-      `SELECT channel FROM ${table} ${behind} ORDER BY channel LIMIT 1`,
-      last === undefined ? [] : [last],
-    )
-    if (next === undefined) return
-    last = next.channel
-    yield last
-  }
+function isPublisher(channel: string, publisher: string): string {
+  return `${publisherKey('rows.publisher', 'rows.channel')} = ${publisherKey(`${publisher}::text`, `${channel}::text`)} AND rows.channel = ${channel} AND rows.publisher = ${publisher}`
+}
+
+/** The channels in which a publisher has documents of a format: an index begins with the channel, so the next channel is a seek away. */
+async function channelsOf(database: Database, table: string, publisher: string): Promise<string[]> {
+  const found = await database.query<{ channel: string }>(
+    `WITH RECURSIVE known AS (
+       (SELECT channel FROM ${table} ORDER BY channel LIMIT 1)
+       UNION ALL
+       SELECT (SELECT channel FROM ${table} WHERE channel > known.channel ORDER BY channel LIMIT 1) FROM known WHERE known.channel IS NOT NULL
+     )
+     SELECT channel FROM known WHERE channel IS NOT NULL AND EXISTS (SELECT FROM ${table} AS rows WHERE ${isPublisher('known.channel', '$1')})`,
+    [publisher],
+  )
+  return found.map(({ channel }) => channel)
 }
 
 /** A time as SQL. */
