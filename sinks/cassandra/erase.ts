@@ -25,7 +25,8 @@ interface Bucket {
   readonly values: readonly unknown[]
 }
 
-export function openErasure(connection: Connection): StoreErasure {
+/** @param nowMs milliseconds since 1970 */
+export function openErasure(connection: Connection, nowMs: () => number = Date.now): StoreErasure {
   const atRows = { consistency: connection.levels.rows }
 
   return {
@@ -141,7 +142,7 @@ export function openErasure(connection: Connection): StoreErasure {
       const runs = runsOf(rows, publisher)
       await eachAtOnce(runs, deletesAtOnce, async run => {
         const written = run.reduce((latest, row) => Math.max(latest, Number(row['written'])), 0)
-        if (run.length > 1 && written < (Date.now() - settledMs) * 1000) {
+        if (run.length > 1 && written < (nowMs() - settledMs) * 1000) {
           // The newest come first.
           const ends = [run.at(-1)!, run[0]!].flatMap(row => [row[time], row['position'], row['index']])
           const between = `${inBucket} AND ${key} >= (?, ?, ?) AND ${key} <= (?, ?, ?)`

@@ -1,8 +1,9 @@
-// The retention deletes whole days that are too old, with their lists, and nothing that is registered.
+// The retention deletes whole days that are too old, with their lists, and nothing that is registered; and how an erasure deletes a publisher's rows.
 
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { type Connection, openConnection } from '../../../sinks/cassandra/connection.ts'
 import { deleteOldDays } from '../../../sinks/cassandra/day-registry.ts'
+import { openErasure } from '../../../sinks/cassandra/erase.ts'
 import type { SinkOptions } from '../../../sinks/cassandra/options.ts'
 import { maintain } from '../../../sinks/cassandra/schema.ts'
 import { openSink } from '../../../sinks/cassandra/sink.ts'
@@ -83,6 +84,35 @@ describeWithCassandra('the retention of Cassandra', cassandra => {
     await maintain(connection, options)
     expect(await count('messages')).toBe(0)
     expect(await count('sluice_channel_days')).toBe(0)
+  })
+
+  test('adjacent rows of an erased publisher are deleted by one tombstone, which takes no row that is written between them meanwhile', async () => {
+    const row = (offset: number, publisher: string): TestMessage => ({
+      offset,
+      channel: 'shared',
+      publisher,
+      records: [{ value: offset, timeUs: ago(5) + offset }],
+    })
+    const publishers = ['a', 'a', 'b', 'a', 'a', 'a', 'b', 'a']
+    await write(publishers.map((publisher, offset) => row(2 * offset, publisher)))
+    let deletes = 0
+    const watched: Connection = {
+      ...connection,
+      async query(cql, ...more) {
+        if (!cql.startsWith('DELETE')) return connection.query(cql, ...more)
+        if (deletes++ === 0) await write([row(7, 'b'), row(9, 'a')])
+        return connection.query(cql, ...more)
+      },
+    }
+    const anHourLater = () => Date.now() + 3_600_000
+    expect(await openErasure(watched, anHourLater).erase({ publisher: 'a' }, signal, ignoreRefused)).toBe(6)
+    expect(deletes).toBe(3)
+    expect(await kept()).toEqual([4, 7, 9, 12])
+    // Rows that were written just now are deleted one by one.
+    deletes = 1
+    await write([row(8, 'a')])
+    expect(await openErasure(watched).erase({ channel: 'shared', publisher: 'a' }, signal, ignoreRefused)).toBe(2)
+    expect([deletes, await kept()]).toEqual([3, [4, 7, 12]])
   })
 
   test('a bucket of several days is deleted when the last of them is too old', async () => {
