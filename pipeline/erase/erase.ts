@@ -44,7 +44,7 @@ export interface EraseOptions {
   readonly signal?: AbortSignal
 }
 
-/** What a log still has, which nobody erases. */
+/** What a log still has, from which single messages cannot be deleted. */
 export interface HeldTopic {
   readonly topic: string
   /** How many messages it has, of all channels and publishers. */

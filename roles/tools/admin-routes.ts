@@ -83,7 +83,7 @@ export function openAdministration(parts: AdministrationParts): AdministrationRo
   const erasures = openJob<ErasureFilter, EraseReport>({
     what: 'an erasure',
     run: (filter, eraseOptions) => erase(eraseParts, filter, eraseOptions),
-    summaryOf: ({ id, rows, dead_letters: letters }) => ({ id, rows, dead_letters: letters }),
+    summaryOf: ({ id, rows, dead_letters }) => ({ id, rows, dead_letters }),
     logger,
   })
   const administration = {

@@ -40,7 +40,7 @@ Without --yes it counts rows and dead letters, says what the logs still have of 
 deletes the rows, in steps beside a running writer, and marks the dead letters as erased: no replay stores them. It notes in the store what
 was erased, when, by which conditions and how many rows, so that ./sluice verify and ./sluice trace say "erased", and not "missing".
 
-Rows that are stored while it runs may be deleted or stay. If it is interrupted, run it again: it goes on.
+Rows that are stored while it runs may be deleted or stay. If it is interrupted, run it again: it continues.
 
 It cannot delete messages from a log, which keeps them for its retention, nor from backups. If the log is read again from its start, or an
 older backup is restored, erase again: ./sluice verify finds rows that are back.
@@ -56,18 +56,18 @@ Examples:
 `,
     )
     .action((storeName: string, { yes = false, list = false, json = false, ...flags }: EraseFlags) =>
-      explained(() =>
-        withErasures(storeName, flags, sources, async ({ erase, erasures }) => {
-          if (list) {
+      explained(() => {
+        const filter = list ? undefined : filterOf(flags)
+        return withErasures(storeName, flags, sources, async ({ erase, erasures }) => {
+          if (filter === undefined) {
             const found = await erasures()
             return writeOutput(json ? found.map(jsonLine).join('') : listing(found))
           }
-          const filter = filterOf(flags)
           const progress = openProgress('rows erased')
           const report = await erase(filter, { dryRun: !yes, onProgress: progress.show }).finally(progress.end)
           return writeOutput(json ? jsonLine(report) : reportWords(report, filter))
-        }),
-      ),
+        })
+      }),
     )
 }
 
@@ -124,16 +124,13 @@ function conditionWords({ channel, publisher, beforeMs }: ErasureFilter): string
 }
 
 /** The report as text. */
-export function reportWords(
-  { erased, id, found, rows, dead_letters: deadLetters, held, absent }: EraseReport,
-  filter: ErasureFilter,
-): string {
-  const formats = Object.entries(found).map(([format, count]) => `  ${plain(format).padEnd(20)}  ${count} rows\n`)
-  const counted = erased ? `erased: ${rows} rows and ${deadLetters} dead letters` : `found: ${rows} rows and ${deadLetters} dead letters`
+function reportWords({ erased, id, found, rows, dead_letters: deadLetters, held, absent }: EraseReport, filter: ErasureFilter): string {
+  const formats = Object.entries(found).map(([format, count]) => `  ${plain(format).padEnd(20)}  ${countOf(count, 'row')}\n`)
+  const counted = `${countOf(rows, 'row')} and ${countOf(deadLetters, 'dead letter')}`
   return [
-    `${counted} of ${conditionWords(filter)}${id === undefined ? '' : ` (${id})`}\n`,
+    `${erased ? 'erased' : 'found'}: ${counted} of ${conditionWords(filter)}${id === undefined ? '' : ` (${id})`}\n`,
     ...formats,
-    ...(held.length === 0 ? [] : ['still there, as nobody can delete single messages from a log:\n']),
+    ...(held.length === 0 ? [] : ['still there, since single messages cannot be deleted from a log:\n']),
     ...held.map(topic => `  ${heldWords(topic)}\n`),
     ...absent.map(
       log => `the log ${plain(log)} is not on these brokers: its dead letters stay, and verify cannot know that its rows were erased\n`,
@@ -142,23 +139,26 @@ export function reportWords(
   ].join('')
 }
 
-/** @param nowMs milliseconds since 1970 */
-export function heldWords({ topic, messages, ...retention }: HeldTopic, nowMs = Date.now()): string {
+function countOf(many: number, what: string): string {
+  return `${many} ${what}${many === 1 ? '' : 's'}`
+}
+
+function heldWords({ topic, messages, ...retention }: HeldTopic): string {
   const { kept_ms: keptMs, kept_bytes: keptBytes, compacted = false, unknown = false } = retention
   const until =
     keptMs === undefined
       ? 'it keeps them without a limit of time'
-      : `it deletes those of today by about ${new Date(nowMs + keptMs).toISOString().slice(0, 10)} (retention.ms = ${keptMs}), and with them the segment that they are in`
+      : `it keeps those of today until about ${new Date(Date.now() + keptMs).toISOString().slice(0, 10)} (retention.ms = ${keptMs}), and then until all of their segment are as old`
   const words = [
     until,
     ...(keptBytes === undefined ? [] : [`earlier beyond ${keptBytes} bytes in a partition (retention.bytes)`]),
     ...(compacted ? ['it is compacted: the last message of a channel stays until the next one'] : []),
   ]
-  return `the log ${plain(topic)} has ${messages} messages of all channels: ${unknown ? 'its retention cannot be read' : words.join('; ')}`
+  return `the log ${plain(topic)} has ${countOf(messages, 'message')} of all channels: ${unknown ? 'its retention cannot be read' : words.join('; ')}`
 }
 
 /** The table for people. */
-export function listing(erasures: readonly Erasure[]): string {
+function listing(erasures: readonly Erasure[]): string {
   if (erasures.length === 0) return 'nothing was erased\n'
   const rows = erasures.map(({ id, startedMs, endedMs, rows, deadLetters, ...filter }) => [
     new Date(startedMs).toISOString(),

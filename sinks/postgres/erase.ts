@@ -10,7 +10,9 @@ import { deleteRows, publisherKey } from './schema.ts'
 
 /** How many rows one transaction deletes: the embedded database runs nothing beside it. */
 const rowsAtOnce = { server: 5_000, embedded: 1_000 }
-/** How many series one statement counts. */
+/** How many rows one statement counts. */
+const countedAtOnce = 50_000
+/** The rows of how many series one statement counts. */
 const seriesAtOnce = 1_000
 
 /** Rows of one table that an index has in the order of their times. */
@@ -32,19 +34,22 @@ export function openErasure(database: Database): StoreErasure {
     async count(filter, signal) {
       const counts = new Map<string, number>()
       for await (const series of countedSeries(filter, signal)) add(counts, senmlFormat, sumOf(series))
-      for await (const { format, table, time, condition, values } of walksOf(database, filter)) {
-        signal.throwIfAborted()
-        const before = filter.beforeMs === undefined ? '' : ` AND ${time} < ${boundOf(time, filter.beforeMs)}`
-        const sql = `SELECT count(*) AS rows FROM ${table} AS rows WHERE ${condition}${before}`
-        const [found] = await database.query<{ rows: bigint }>(sql, values, { signal })
-        add(counts, format, Number(found?.rows ?? 0))
+      for await (const walk of walksOf(database, filter)) {
+        for await (const rows of along(walk, filter.beforeMs, signal, 'SELECT')) add(counts, walk.format, rows)
+      }
+      if (isBeforeAlone(filter)) {
+        for (const { format, table } of await rowTables(database)) {
+          const time = format === senmlFormat ? 'time' : 'created'
+          const sql = `SELECT count(*) AS rows FROM ${table} WHERE ${time} < ${boundOf(time, filter.beforeMs)}`
+          add(counts, format, rowsIn(await database.query(sql, [], { signal })))
+        }
       }
       return counts
     },
 
     async erase(filter, signal, onErased) {
-      const { channel, publisher, beforeMs } = filter
-      if (channel === undefined && publisher === undefined && beforeMs !== undefined) return eraseBefore(beforeMs, signal, onErased)
+      if (isBeforeAlone(filter)) return eraseBefore(filter.beforeMs, signal, onErased)
+      const { beforeMs } = filter
       let erased = 0
       for await (const series of countedSeries(filter, signal)) erased += await eraseSeries(series, beforeMs, signal, onErased)
       for await (const walk of walksOf(database, filter)) erased += await eraseAlong(walk, beforeMs, signal, onErased)
@@ -100,7 +105,7 @@ export function openErasure(database: Database): StoreErasure {
       const ids = some.map(one => one.series)
       const rows = await database.transaction(async transaction => {
         await erasing(transaction)
-        return deleted(await transaction.query(deleteSql('sluice.records', `series = ANY ($1::int[])${before}`), [ids]))
+        return rowsIn(await transaction.query(deleteSql('sluice.records', `series = ANY ($1::int[])${before}`), [ids]))
       }, signal)
       erased += rows
       await onErased(rows)
@@ -108,36 +113,42 @@ export function openErasure(database: Database): StoreErasure {
     return erased
   }
 
+  async function eraseAlong(walk: Walk, beforeMs: number | undefined, signal: AbortSignal, onErased: OnErased): Promise<number> {
+    let erased = 0
+    for await (const rows of along(walk, beforeMs, signal, 'DELETE')) {
+      erased += rows
+      await onErased(rows)
+    }
+    return erased
+  }
+
   /** Step by step, each from where the one before ended: the index entries of deleted rows stay until a VACUUM, and would be passed again. */
-  async function eraseAlong(
+  async function* along(
     { table, time, type, condition, values }: Walk,
     beforeMs: number | undefined,
     signal: AbortSignal,
-    onErased: OnErased,
-  ): Promise<number> {
+    what: 'SELECT' | 'DELETE',
+  ): AsyncGenerator<number> {
     const before = beforeMs === undefined ? '' : ` AND ${time} < ${boundOf(time, beforeMs)}`
-    const next = `$${values.length + 1}::${type}`
-    let erased = 0
+    const rowsMax = what === 'DELETE' ? rowsAtOnce[database.kind] : countedAtOnce
     for (let last: string | undefined; ; ) {
       signal.throwIfAborted()
-      const [behind, from]: [string, readonly SqlValue[]] =
-        last === undefined ? ['', values] : [` AND ${time} > ${next}`, [...values, last]]
+      const from = last === undefined ? values : [...values, last]
+      const rest = `${condition}${before}${last === undefined ? '' : ` AND ${time} > $${from.length}::${type}`}`
       const step = await database.transaction(async transaction => {
-        await erasing(transaction)
+        await (what === 'DELETE' ? erasing(transaction) : transaction.execute(byIndex))
         const [end] = await transaction.query<{ last: string | null }>(
-          `SELECT max(${time})::text AS last
-           FROM (SELECT ${time} FROM ${table} AS rows WHERE ${condition}${before}${behind} ORDER BY ${time} LIMIT ${rowsAtOnce[database.kind]}) AS step`,
+          `SELECT max(${time})::text AS last FROM (SELECT ${time} FROM ${table} AS rows WHERE ${rest} ORDER BY ${time} LIMIT ${rowsMax}) AS step`,
           from,
         )
         if (end === undefined || end.last === null) return undefined
-        const upTo = `${time} <= $${from.length + 1}::${type}`
-        const step = deleteSql(table, `${condition}${before}${behind} AND ${upTo}`)
-        return { last: end.last, rows: deleted(await transaction.query(step, [...from, end.last])) }
+        const upTo = `${rest} AND ${time} <= $${from.length + 1}::${type}`
+        const sql = what === 'DELETE' ? deleteSql(table, upTo) : `SELECT count(*) AS rows FROM ${table} AS rows WHERE ${upTo}`
+        return { last: end.last, rows: rowsIn(await transaction.query(sql, [...from, end.last])) }
       }, signal)
-      if (step === undefined) return erased
+      if (step === undefined) return
       last = step.last
-      erased += step.rows
-      await onErased(step.rows)
+      yield step.rows
     }
   }
 
@@ -166,14 +177,14 @@ export function openErasure(database: Database): StoreErasure {
 
   /** Returns false if the role may not drop it, or something holds a lock. */
   async function dropMonth(table: MonthlyTable, name: string, keep: Date, onRows: OnErased): Promise<boolean> {
-    const [found] = await database.query<{ rows: bigint }>(`SELECT count(*) AS rows FROM sluice.${name}`)
+    const rows = rowsIn(await database.query(`SELECT count(*) AS rows FROM sluice.${name}`))
     try {
       await dropMonths(database, table, [name], keep)
     } catch (error) {
       if (isAnswer(error, denied) || isAnswer(error, lockTimeout)) return false
       throw error
     }
-    await onRows(Number(found?.rows ?? 0))
+    await onRows(rows)
     return true
   }
 }
@@ -191,7 +202,7 @@ function deleteSql(table: string, condition: string): string {
   return `WITH gone AS (DELETE FROM ${table} AS rows WHERE ${condition} RETURNING 1) SELECT count(*) AS rows FROM gone`
 }
 
-function deleted(rows: readonly Readonly<Record<string, unknown>>[]): number {
+function rowsIn(rows: readonly Readonly<Record<string, unknown>>[]): number {
   return Number(rows[0]?.['rows'] ?? 0)
 }
 
@@ -223,11 +234,10 @@ function add(counts: Map<string, number>, format: string, rows: number): void {
 
 const byTime = { format: senmlFormat, table: 'sluice.records', time: 'time', type: 'timestamptz' } as const
 
-/** Those of records are only of a channel, or of all: the series of a publisher are many. */
+/** Of a publisher those of its documents only: its series are many. */
 async function* walksOf(database: Database, { channel, publisher }: ErasureFilter): AsyncGenerator<Walk> {
-  if (publisher === undefined && channel === undefined) yield { ...byTime, condition: 'true', values: [] }
-  else if (publisher === undefined) {
-    const [known] = await database.query<{ id: number }>('SELECT id FROM sluice.channels WHERE channel = $1', [channel!])
+  if (publisher === undefined && channel !== undefined) {
+    const [known] = await database.query<{ id: number }>('SELECT id FROM sluice.channels WHERE channel = $1', [channel])
     if (known !== undefined) yield { ...byTime, condition: 'channel = $1', values: [known.id] }
   }
   for (const { format, table } of await rowTables(database)) {
@@ -237,8 +247,12 @@ async function* walksOf(database: Database, { channel, publisher }: ErasureFilte
       const channels = channel === undefined ? await channelsOf(database, table, publisher) : [channel]
       for (const each of channels) yield { ...byCreated, condition: isPublisher('$1', '$2'), values: [each, publisher] }
     } else if (channel !== undefined) yield { ...byCreated, condition: 'channel = $1', values: [channel] }
-    else yield { ...byCreated, condition: 'true', values: [] }
   }
+}
+
+/** No index has the rows in the order of their times alone. */
+function isBeforeAlone(filter: ErasureFilter): filter is { readonly beforeMs: number } {
+  return filter.channel === undefined && filter.publisher === undefined && filter.beforeMs !== undefined
 }
 
 function isPublisher(channel: string, publisher: string): string {

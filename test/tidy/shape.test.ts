@@ -17,7 +17,7 @@ test('a reader of a store has the common files, and at most eight', () => {
 })
 
 test('a sink has the common files, and at most three of its own', () => {
-  const common = ['audit', 'connection', 'encode', 'errors', 'options', 'registry', 'schema', 'sink']
+  const common = ['audit', 'connection', 'encode', 'erase', 'errors', 'options', 'registry', 'schema', 'sink']
   expect(sinkFolders(inFolder('sinks/postgres', [...common, ...numbered(3)]))).toEqual([])
   expect(sinkFolders(inFolder('sinks/postgres', [...common.slice(1), ...numbered(4)]))).toEqual([
     'sinks/postgres/audit.ts: is missing: every sink has it (sinks/README.md)',

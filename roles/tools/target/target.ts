@@ -278,15 +278,15 @@ export async function openTarget(store: StoreName, flags: TargetFlags, sources: 
 
     async openErasedTopic({ name, id, writer: owner }) {
       if ((await topicIdOf(name)) !== id) return undefined
-      const deadLetters = deadLettersTopic(name, owner)
-      const letters = await openDeadLettersIfThere(deadLetters)
+      const deadLettersName = deadLettersTopic(name, owner)
+      const deadLetters = await openDeadLettersIfThere(deadLettersName)
       return {
         topic: await openReader(name),
         retention: await topicRetention(connection, name),
-        deadLetters: letters && {
-          reader: deadLettersReader(letters, name, options, logger, 'replayed'),
-          log: await openLog(deadLetters, deadLettersTopicConfig(options.message.payloadBytes)),
-          retention: await topicRetention(connection, deadLetters),
+        deadLetters: deadLetters && {
+          reader: deadLettersReader(deadLetters, name, options, logger, 'replayed'),
+          log: await openLog(deadLettersName, deadLettersTopicConfig(options.message.payloadBytes)),
+          retention: await topicRetention(connection, deadLettersName),
         },
       }
     },
