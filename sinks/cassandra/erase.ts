@@ -2,8 +2,8 @@
 //
 // The days stay noted, since writers do not note a day again that they have in memory.
 
-import { senmlFormat } from '../../transformers/record-batch.ts'
 import { eachAtOnce } from '../../config/each-at-once.ts'
+import { senmlFormat } from '../../transformers/record-batch.ts'
 import { type ErasureFilter, erasureText, type OnErased, type StoreErasure } from '../erasure.ts'
 import type { Connection, Row } from './connection.ts'
 import { dayOfDate } from './day-registry.ts'

@@ -129,16 +129,16 @@ export async function deleteRows(database: Database, table: string, condition: s
   )
   for (let page = 0; page < (size?.pages ?? 0); page += pagesAtOnce) {
     signal?.throwIfAborted()
-    const [gone] = await database.transaction(async transaction => {
+    const deleting = `DELETE FROM ${table} WHERE ctid >= '(${page},0)'::tid AND ctid < '(${page + pagesAtOnce},0)'::tid AND ${condition}`
+    const rows = await database.transaction(async transaction => {
       // One process at a time: two that delete the same rows in different orders would deadlock.
       await transaction.query(`SELECT pg_advisory_xact_lock(hashtextextended('sluice.retention', 0))`)
-      return await transaction.query<{ rows: bigint }>(
-        `WITH gone AS (
-           DELETE FROM ${table} WHERE ctid >= '(${page},0)'::tid AND ctid < '(${page + pagesAtOnce},0)'::tid AND ${condition} RETURNING 1
-         ) SELECT count(*) AS rows FROM gone`,
-      )
+      // Counting reads each deleted row once more.
+      if (onRows === undefined) return void (await transaction.execute(deleting))
+      const [gone] = await transaction.query<{ rows: bigint }>(`WITH gone AS (${deleting} RETURNING 1) SELECT count(*) AS rows FROM gone`)
+      return Number(gone!.rows)
     })
-    await onRows?.(Number(gone?.rows ?? 0))
+    if (rows !== undefined) await onRows?.(rows)
   }
 }
 

@@ -194,7 +194,9 @@ test('a store without positions: what its writer has committed was stored before
     { ...partsOf(these), committed: async () => ({ group: 'g', offsets: new Map([[0, 2]]) }) },
     { publisher: 't2' },
   )
-  expect(erasuresIn([these.world.store.erasures.get(id!)!])[0]!.logs).toEqual([{ number: 1, id: these.world.log.id, partitions: { 0: { stored: 2, reached: 6 } } }])
+  expect(erasuresIn([these.world.store.erasures.get(id!)!])[0]!.logs).toEqual([
+    { number: 1, id: these.world.log.id, partitions: { 0: { stored: 2, reached: 6 } } },
+  ])
 })
 
 test('a log whose topic is not there is named', async () => {
