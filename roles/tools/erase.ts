@@ -4,6 +4,7 @@ import type { Command } from 'commander'
 import { ToolError, writeOutput } from '../../bin/streams.ts'
 import { type Conditions, erasureFilter } from '../../pipeline/erase/conditions.ts'
 import { type Erase, type EraseReport, erase, type HeldTopic } from '../../pipeline/erase/erase.ts'
+import type { AuditedLog } from '../../sinks/audit.ts'
 import type { Erasure, ErasureFilter } from '../../sinks/erasure.ts'
 import { storeNamesText } from '../stores/store.ts'
 import { explained } from './failure.ts'
@@ -73,7 +74,7 @@ Examples:
 
 interface Erasures {
   readonly erase: Erase
-  erasures(): Promise<readonly Erasure[]>
+  readonly erasures: () => Promise<readonly Erasure[]>
 }
 
 async function withErasures(
@@ -95,8 +96,7 @@ async function withErasures(
     await work({
       erasures: () => audit.erasures(),
       async erase(filter, options) {
-        const topicOf = target.openErasedTopic
-        const parts = { store: await target.openErasure(), audit, topicOf, ...(committed === undefined ? {} : { committed }) }
+        const parts = { store: await target.openErasure(), audit, topicOf: (log: AuditedLog) => target.openErasedTopic(log), ...(committed === undefined ? {} : { committed }) }
         return erase(parts, filter, options)
       },
     })

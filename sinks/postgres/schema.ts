@@ -134,7 +134,10 @@ export async function deleteRows(database: Database, table: string, condition: s
       // One process at a time: two that delete the same rows in different orders would deadlock.
       await transaction.query(`SELECT pg_advisory_xact_lock(hashtextextended('sluice.retention', 0))`)
       // Counting reads each deleted row once more.
-      if (onRows === undefined) return void (await transaction.execute(deleting))
+      if (onRows === undefined) {
+        await transaction.execute(deleting)
+        return undefined
+      }
       const [gone] = await transaction.query<{ rows: bigint }>(`WITH gone AS (${deleting} RETURNING 1) SELECT count(*) AS rows FROM gone`)
       return Number(gone!.rows)
     })
