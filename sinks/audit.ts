@@ -20,6 +20,8 @@ export interface AuditedPartition {
   readonly duplicate: number
   readonly deadLettered: number
   readonly lost: number
+  /** Offsets below it are in no count: their rows were copied from a store that counts none. Absent if all are. */
+  readonly copiedBelow?: number
 }
 
 /** A message that the store has rows of. */
@@ -53,8 +55,17 @@ export interface MessagesOptions {
   readonly onRow?: (text: string) => void
 }
 
-/** Gets each row of the messages that were asked for: its packed position, and its text as in `contents.ts`. */
-export type OnRowText = (position: bigint, text: string) => void
+/** Packed positions, both included. */
+export interface PositionRange {
+  readonly first: bigint
+  readonly last: bigint
+}
+
+/**
+ * @param position packed
+ * @param text returns the text of the row, as in `contents.ts`: to be called at once, and only if contents were asked for
+ */
+export type OnRow = (position: bigint, index: number, text: () => string) => void
 
 /** What is known about a message, so that the store can find its rows without reading all that it has. */
 export interface Whereabouts {
@@ -85,8 +96,16 @@ export interface StoreAudit {
    */
   messages(log: number, partition: number, from: number, to: number, options?: MessagesOptions): AsyncIterable<AuditedMessage>
 
-  /** Calls `each` for all rows of these messages, in any order. May take as long as reading all rows. */
-  rowTexts(positions: ReadonlySet<bigint>, each: OnRowText): Promise<void>
+  /**
+   * Calls `each` for all rows that have a position in these ranges and that readers show, in any order. A store without an index by position also calls
+   * it for others. May take as long as reading all rows.
+   *
+   * @param contents reads all columns of the rows
+   */
+  rows(ranges: readonly PositionRange[], contents: boolean, each: OnRow): Promise<void>
+
+  /** The offsets in `[from, to)` of messages that were stored by a replay. */
+  replayed(log: number, partition: number, from: number, to: number): Promise<ReadonlySet<number>>
 
   /** Whether there is any row of a log. May take as long as reading all rows. */
   hasRows(log: number): Promise<boolean>

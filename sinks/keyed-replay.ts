@@ -23,6 +23,7 @@ export function openKeyedReplay<Encoded extends KeyedBatch, Prepared>(
   const sink = openKeyedSink(store, { logNumbers: [logNumber], takeNumbers: async () => undefined })
 
   return {
+    note: noteReplays,
     async write(batch, partial, signal) {
       const { messages } = batch
       coverAll(batch)

@@ -25,4 +25,7 @@ export interface ReplaySink {
    * @param signal aborts the write, which then throws
    */
   write(batch: RecordBatch, partial: ReadonlySet<number>, signal: AbortSignal): Promise<ReplayOutcome>
+
+  /** Records that the messages at these packed positions, whose rows the store has, were replayed. Idempotent. */
+  note(positions: ReadonlySet<bigint>, signal: AbortSignal): Promise<void>
 }

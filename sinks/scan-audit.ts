@@ -3,7 +3,7 @@
 // Rows are counted into arrays that cover one slice of the requested offsets. One scan covers several partitions if they fit into a slice together; a
 // range of several slices takes one scan for each.
 
-import type { AuditedLog, AuditedMessage, AuditedRange, MessagesOptions, StoreAudit } from './audit.ts'
+import type { AuditedLog, AuditedMessage, AuditedRange, MessagesOptions, PositionRange, StoreAudit } from './audit.ts'
 import { addDigests, digestOf } from './contents.ts'
 import { erasuresIn } from './erasure.ts'
 import type { RegisteredLog } from './logs.ts'
@@ -17,12 +17,6 @@ const offsetMask = 0xfff_ffff_ffffn
 /** @param position packed */
 export type AddRow<Row> = (position: bigint, index: number, row: Row) => void
 
-/** Packed positions, both included. */
-export interface ScannedRange {
-  readonly first: bigint
-  readonly last: bigint
-}
-
 /** What the store provides. Every method throws the errors of the store's driver. `Row` is a row in the store's own form. */
 export interface ScannedRows<Row> {
   logs(): Promise<readonly RegisteredLog[]>
@@ -33,11 +27,10 @@ export interface ScannedRows<Row> {
    *
    * @param contents whether rows need all their columns, and not only position and index
    */
-  scan(add: AddRow<Row>, ranges: readonly ScannedRange[], contents: boolean): Promise<void>
+  scan(add: AddRow<Row>, ranges: readonly PositionRange[], contents: boolean): Promise<void>
   /** The text of a row with all its columns: `textOf`. */
   textOf(row: Row): string
-  /** The offsets in `[from, to)` of messages that were stored by a replay. */
-  replayed(log: number, partition: number, from: number, to: number): Promise<ReadonlySet<number>>
+  readonly replayed: StoreAudit['replayed']
   readonly rowsOf: StoreAudit['rowsOf']
   readonly statementOf?: NonNullable<StoreAudit['statementOf']>
 }
@@ -89,6 +82,7 @@ export function openScanAudit<Row>(rows: ScannedRows<Row>): StoreAudit {
     logs: async () => (await rows.logs()).map((log): AuditedLog => ({ ...log, partitions: new Map() })),
     erasures: async () => erasuresIn(await rows.erasures()),
     rowsOf: (...of) => rows.rowsOf(...of),
+    replayed: (...of) => rows.replayed(...of),
     ...(rows.statementOf === undefined ? {} : { statementOf: rows.statementOf }),
     async hasRows(log) {
       let found = false
@@ -96,13 +90,7 @@ export function openScanAudit<Row>(rows: ScannedRows<Row>): StoreAudit {
       await rows.scan(position => (found ||= Number(position >> 56n) === log), [all], false)
       return found
     },
-    async rowTexts(positions, each) {
-      const ranges = Array.from(positions, position => ({ first: position, last: position }))
-      const give = (position: bigint, _index: number, row: Row): void => {
-        if (positions.has(position)) each(position, rows.textOf(row))
-      }
-      await rows.scan(give, ranges, true)
-    },
+    rows: (ranges, contents, each) => rows.scan((position, index, row) => each(position, index, () => rows.textOf(row)), ranges, contents),
     async *messages(log, partition, from, to, options = {}): AsyncGenerator<AuditedMessage> {
       if (log > limits.log || partition > limits.partition) return
       const end = Math.min(to, limits.offset + 1)
@@ -122,7 +110,7 @@ export function openScanAudit<Row>(rows: ScannedRows<Row>): StoreAudit {
   }
 }
 
-function scannedRange(log: number, { partition, from, to }: AuditedRange): ScannedRange {
+function scannedRange(log: number, { partition, from, to }: AuditedRange): PositionRange {
   return { first: packedPosition(log, partition, from), last: packedPosition(log, partition, to - 1) }
 }
 

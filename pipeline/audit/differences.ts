@@ -11,7 +11,7 @@ import type { PartitionFault, PartitionReport } from './partition.ts'
 
 interface DifferencesParts {
   readonly reader: TopicReader
-  readonly audit: Pick<StoreAudit, 'rowTexts'>
+  readonly audit: Pick<StoreAudit, 'rows'>
   readonly decoder: Decoder
   /** The log's number in the store. */
   readonly log: number
@@ -45,7 +45,11 @@ export async function withDifferences(reports: readonly PartitionReport[], parts
     }
   }
   if (positions.size === 0) return [...reports]
-  await parts.audit.rowTexts(new Set(byPosition.keys()), (position, text) => compare(byPosition.get(position)!, text))
+  const ranges = Array.from(byPosition.keys(), position => ({ first: position, last: position }))
+  await parts.audit.rows(ranges, true, (position, _index, text) => {
+    const differences = byPosition.get(position)
+    if (differences !== undefined) compare(differences, text())
+  })
   return reports.map(report => ({
     ...report,
     first: report.first.map(fault => {

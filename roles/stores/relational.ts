@@ -192,7 +192,7 @@ export const relational: StoreKind<WriterOptions, ReaderOptions> = {
       audit: openAudit(database),
       async openSink(logNumber) {
         const sink = await asked(openReplaySink({ database, options, writer, logNumber }), user)
-        return { write: (...batch) => asked(sink.write(...batch), user) }
+        return { ...sink, write: (...batch) => asked(sink.write(...batch), user) }
       },
       close: () => database.close(),
     }

@@ -194,8 +194,10 @@ function partitionWords(report: PartitionReport): string[] {
   if (partial > 0) lines.push(`           of the dead-lettered, ${partial} have some rows in the store, which rejected others`)
   if (erased > 0) lines.push(`           the erased messages were stored, and ./sluice erase has deleted their rows`)
   if (ledger !== undefined) {
+    const { copiedBelow } = ledger
+    const copied = copiedBelow === undefined ? '' : `; counts from offset ${copiedBelow} on, below which another store was copied`
     lines.push(
-      `  ledger   received ${ledger.received} = stored ${ledger.stored} + empty ${ledger.empty} + filtered ${ledger.filtered} + dead-lettered ${ledger.deadLettered} + duplicate ${ledger.duplicate}; skipped ${ledger.skipped}${ledger.lost > 0 ? `, lost ${ledger.lost}` : ''}${coversMore ? '; includes messages that could not be compared' : ''}`,
+      `  ledger   received ${ledger.received} = stored ${ledger.stored} + empty ${ledger.empty} + filtered ${ledger.filtered} + dead-lettered ${ledger.deadLettered} + duplicate ${ledger.duplicate}; skipped ${ledger.skipped}${ledger.lost > 0 ? `, lost ${ledger.lost}` : ''}${coversMore ? '; includes messages that could not be compared' : ''}${copied}`,
     )
   }
   if (!holds) {

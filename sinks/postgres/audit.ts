@@ -6,7 +6,7 @@
 
 import type { Database, SqlRow } from '../../database/database.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
-import type { AuditedLog, AuditedMessage, AuditedPartition, MessagesOptions, StoreAudit, Whereabouts } from '../audit.ts'
+import type { AuditedLog, AuditedMessage, AuditedPartition, MessagesOptions, PositionRange, StoreAudit, Whereabouts } from '../audit.ts'
 import { addDigests, digestOf, storedPayload, textOf } from '../contents.ts'
 import { erasuresIn } from '../erasure.ts'
 import { packedPosition } from '../sink.ts'
@@ -25,17 +25,17 @@ export function openAudit(database: Database): StoreAudit {
 
   /** The pages of a query of positions in a range: on a server by one cursor, embedded by one query for each part of the range. */
   async function* pages<Row extends SqlRow>(
-    sql: (range: PositionRange) => string,
-    range: PositionRange,
+    sql: (range: HalfOpenRange) => string,
+    range: HalfOpenRange,
     rowsMax: number,
-    parts: (range: PositionRange) => AsyncIterable<PositionRange> = parted,
+    parts: (range: HalfOpenRange) => AsyncIterable<HalfOpenRange> = parted,
   ): AsyncGenerator<Row[]> {
     if (!isEmbedded) yield* byCursor<Row>(database, sql(range), rowsMax)
     else for await (const part of parts(range)) yield await database.query<Row>(sql(part))
   }
 
   /** Parts whose rows with all their columns have a bounded size, unless a single message exceeds it. */
-  async function* partedBySize(tables: readonly RowTable[], range: PositionRange): AsyncGenerator<PositionRange> {
+  async function* partedBySize(tables: readonly RowTable[], range: HalfOpenRange): AsyncGenerator<HalfOpenRange> {
     for await (const { from, to } of parted(range)) {
       let start = from
       let bytes = 0
@@ -71,7 +71,7 @@ export function openAudit(database: Database): StoreAudit {
       const range = { from: packedPosition(log, partition, from), to: packedPosition(log, partition, to) }
       if (contents) {
         const rows = pages<ContentsRow>(
-          part => contentsSql(all, inRange(part)),
+          part => `${contentsSql(all, inRange(part))} ORDER BY every.position, every.index`,
           range,
           pageRows,
           part => partedBySize(all, part),
@@ -82,12 +82,26 @@ export function openAudit(database: Database): StoreAudit {
       for await (const page of pages<MessageRow>(part => messagesSql(all, part), range, pageMessages)) yield* page.map(messageOf)
     },
 
-    async rowTexts(positions, each) {
-      if (positions.size === 0) return
+    async rows(ranges, contents, each) {
+      if (ranges.length === 0) return
       const all = await rowTables(database)
-      const sql = contentsSql(all, `position IN (${[...positions].join(', ')})`)
-      const found = isEmbedded ? [await database.query<ContentsRow>(sql)] : byCursor<ContentsRow>(database, sql, pageRows)
-      for await (const page of found) for (const row of page) each(row.position, rowTextOf(all, row))
+      const [sql, rowsMax] = contents ? [contentsSql, pageRows] : [keysSql, pageMessages]
+      for await (const page of isEmbedded ? partByPart() : byCursor<ContentsRow>(database, sql(all, within(ranges)), rowsMax)) {
+        for (const row of page) each(row.position, row.index, () => rowTextOf(all, row))
+      }
+
+      async function* partByPart(): AsyncGenerator<ContentsRow[]> {
+        for (const { first, last } of ranges) {
+          const range = { from: first, to: last + 1n }
+          for await (const part of contents ? partedBySize(all, range) : parted(range)) yield await database.query(sql(all, inRange(part)))
+        }
+      }
+    },
+
+    async replayed(log, partition, from, to) {
+      const range = { from: packedPosition(log, partition, from), to: packedPosition(log, partition, to) }
+      const found = await database.query<{ position: bigint }>(`SELECT position FROM sluice.replayed WHERE ${inRange(range)}`)
+      return new Set(found.map(({ position }) => offsetOf(position)))
     },
 
     hasRows: log => hasRows(database, log),
@@ -133,18 +147,22 @@ function literal(text: string): string {
 }
 
 /** Packed positions: `[from, to)`. */
-interface PositionRange {
+interface HalfOpenRange {
   readonly from: bigint
   readonly to: bigint
 }
 
 // The positions are literals, since a cursor takes no parameters.
 
-function inRange({ from, to }: PositionRange): string {
+function inRange({ from, to }: HalfOpenRange): string {
   return `position >= ${from} AND position < ${to}`
 }
 
-async function* parted({ from, to }: PositionRange): AsyncGenerator<PositionRange> {
+function within(ranges: readonly PositionRange[]): string {
+  return `(${ranges.map(({ first, last }) => `position BETWEEN ${first} AND ${last}`).join(' OR ')})`
+}
+
+async function* parted({ from, to }: HalfOpenRange): AsyncGenerator<HalfOpenRange> {
   for (let start = from; start < to; start += BigInt(embeddedRangeOffsets)) {
     const end = start + BigInt(embeddedRangeOffsets)
     yield { from: start, to: end < to ? end : to }
@@ -152,7 +170,7 @@ async function* parted({ from, to }: PositionRange): AsyncGenerator<PositionRang
 }
 
 /** A message's rows are in one table, but the statement would also find them in several. A row without its series is hidden: the view does not show it. */
-function messagesSql(tables: readonly RowTable[], range: PositionRange): string {
+function messagesSql(tables: readonly RowTable[], range: HalfOpenRange): string {
   const rows = tables.map(({ format, table }) =>
     format === senmlFormat
       ? `SELECT position, index, known.id AS shown FROM ${table} LEFT JOIN sluice.series AS known ON known.id = series WHERE ${inRange(range)}`
@@ -178,7 +196,7 @@ const recordColumns = `${originColumns}, name, unit, CASE WHEN isfinite(time) TH
 const documentColumns = `${originColumns}, NULL::text, NULL::text, NULL::bigint,
   NULL::float8, NULL::text, NULL::boolean, NULL::bytea, NULL::float8, NULL::float8, created, payload::text`
 
-/** All columns of the rows that meet the condition, in the order of their positions; `nth` is the row's table. */
+/** All columns of the rows that meet the condition; `nth` is the row's table. */
 function contentsSql(tables: readonly RowTable[], condition: string): string {
   const rows = tables.map(
     ({ format, table }, nth) =>
@@ -187,12 +205,18 @@ function contentsSql(tables: readonly RowTable[], condition: string): string {
   return `
     SELECT every.*, replayed.position IS NOT NULL AS replayed
     FROM (${rows.join(' UNION ALL ')}) AS every
-    LEFT JOIN sluice.replayed ON replayed.position = every.position
-    ORDER BY every.position, every.index`
+    LEFT JOIN sluice.replayed ON replayed.position = every.position`
+}
+
+/** Position and index of the rows that meet the condition. */
+function keysSql(tables: readonly RowTable[], condition: string): string {
+  return tables
+    .map(({ format, table }) => `SELECT position, index FROM ${format === senmlFormat ? 'public.messages' : table} WHERE ${condition}`)
+    .join(' UNION ALL ')
 }
 
 /** About how many bytes the rows of each message have. */
-function sizesSql(tables: readonly RowTable[], range: PositionRange): string {
+function sizesSql(tables: readonly RowTable[], range: HalfOpenRange): string {
   const rows = tables.map(({ format, table }) => {
     const own =
       format === senmlFormat
@@ -268,7 +292,10 @@ type PartitionRow = Record<string, number | string | bigint> & {
   log: number
   partition: number
 } & Readonly<
-    Record<'next_offset' | 'received' | 'stored' | 'empty' | 'filtered' | 'skipped' | 'duplicate' | 'dead_lettered' | 'lost', bigint>
+    Record<
+      'next_offset' | 'received' | 'stored' | 'empty' | 'filtered' | 'skipped' | 'duplicate' | 'dead_lettered' | 'lost' | 'copied_below',
+      bigint
+    >
   >
 type MessageRow = SqlRow & { position: bigint; rows: bigint; hidden: bigint; doubled: bigint; replayed: boolean }
 type SizeRow = SqlRow & { position: bigint; bytes: bigint }
@@ -285,6 +312,7 @@ function partitionOf(row: PartitionRow): AuditedPartition {
     duplicate: Number(row.duplicate),
     deadLettered: Number(row.dead_lettered),
     lost: Number(row.lost),
+    ...(row.copied_below > 0n ? { copiedBelow: Number(row.copied_below) } : {}),
   }
 }
 

@@ -222,6 +222,12 @@ function positionsOf(log: number): bigint[] {
   return [packedPosition(log, 0, 0), packedPosition(log, limits.partition, limits.offset)]
 }
 
+/** Records that the messages at these positions were replayed and are stored. Idempotent. */
+export async function noteReplays(queries: Queries, positions: readonly bigint[]): Promise<void> {
+  if (positions.length === 0) return
+  await queries.query('INSERT INTO sluice.replayed (position) SELECT unnest($1::bigint[]) ON CONFLICT DO NOTHING', [positions])
+}
+
 export interface RowTable {
   /** `messages` for SenML. */
   readonly format: string

@@ -15,7 +15,7 @@ import { addRecords, type EncodedBatch, encode } from './encode.ts'
 import { classify, isAnswer, isDataError, lockTimeout, missingTable } from './errors.ts'
 import { type Offsets, openOffsets } from './offsets.ts'
 import type { SinkOptions } from './options.ts'
-import { formatAdder, openLogRegistry, readLogs, tableOf, targetOf } from './registry.ts'
+import { formatAdder, noteReplays, openLogRegistry, readLogs, tableOf, targetOf } from './registry.ts'
 import { checkStore, migrateStore, shortcomings } from './schema.ts'
 import { openSeriesNumbers } from './series/numbers.ts'
 import { checkState, seriesStore } from './series/store.ts'
@@ -117,6 +117,7 @@ export async function openSink({ database, options, onNotice, logs }: PostgresSi
       underWay = writing.catch(() => undefined)
       return await writing
     },
+    setCounts: partitions => offsets.setCounts(partitions),
     unnumbered() {
       const since = unnumbered
       unnumbered = 0
@@ -253,6 +254,7 @@ export async function openReplaySink({ database, options, writer, logNumber }: P
   const series = openSeriesNumbers(find, options.seriesCacheBytes)
 
   return {
+    note: positions => noteReplays(database, [...positions]),
     write: (batch, _partial, signal) =>
       abortable(database, name, signal, async abort => {
         const encoded = encode(batch, [logNumber])
@@ -275,11 +277,10 @@ export async function openReplaySink({ database, options, writer, logNumber }: P
             for (const rejection of await copyTable(transaction, target, table, leftOut)) rejected.set(rejection.message, rejection)
           }
           const added = open.filter(({ message }) => !stored.has(message) && !rejected.has(message))
-          if (added.length > 0) {
-            await transaction.query('INSERT INTO sluice.replayed (position) SELECT unnest($1::bigint[])', [
-              added.map(({ position }) => position),
-            ])
-          }
+          await noteReplays(
+            transaction,
+            added.map(({ position }) => position),
+          )
           return { refused: rejected, notPassed }
         }
         let stale = 0

@@ -2,7 +2,7 @@
 
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { AuditedMessage } from '../../sinks/audit.ts'
+import type { AuditedMessage, StoreAudit } from '../../sinks/audit.ts'
 import { addDigests, differingColumns, digestOf, textsOf } from '../../sinks/contents.ts'
 import type { Sink } from '../../sinks/sink.ts'
 import type { JsonObject, RecordBatch } from '../../transformers/record-batch.ts'
@@ -29,7 +29,7 @@ export function auditContents(withStore: (work: (store: AuditedStore, sink: Sink
       const positions = new Set(messages.map((_, offset) => packed(sink, offset)))
       const stored = expected.filter(({ offset, texts }) => texts.length > 0 && !refused.has(offset))
       const texts = new Map<number, string[]>()
-      await audit.rowTexts(positions, (position, text) => {
+      await rowTexts(audit, positions, (position, text) => {
         const offset = Number(position & 0xfff_ffff_ffffn)
         if (!refused.has(offset)) texts.set(offset, [...(texts.get(offset) ?? []), text])
       })
@@ -74,7 +74,7 @@ export function auditContents(withStore: (work: (store: AuditedStore, sink: Sink
       expect(after.filter(({ digest }, offset) => digest === before[offset]!.digest)).toEqual([])
       const differing = original.map((): string[] => [])
       const positions = new Set(original.map((_, offset) => packed(sink, offset)))
-      await audit.rowTexts(positions, (position, text) => {
+      await rowTexts(audit, positions, (position, text) => {
         const offset = Number(position & 0xfff_ffff_ffffn)
         differing[offset]!.push(...differingColumns(text, texts[offset]![0]!))
       })
@@ -97,7 +97,7 @@ export function auditContents(withStore: (work: (store: AuditedStore, sink: Sink
       const after = await all(audit.messages(number, 0, 0, changes.length, { contents: true }))
       expect(after.filter(({ offset, digest }) => digest === digestIn(texts[offset]!))).toEqual([])
       const columns = changes.map((): string[] => [])
-      await audit.rowTexts(new Set(changes.map((_, offset) => packed(sink, offset))), (position, text) => {
+      await rowTexts(audit, new Set(changes.map((_, offset) => packed(sink, offset))), (position, text) => {
         const offset = Number(position & 0xfff_ffff_ffffn)
         columns[offset]!.push(...differingColumns(text, texts[offset]![0]!))
       })
@@ -116,13 +116,22 @@ export function auditContents(withStore: (work: (store: AuditedStore, sink: Sink
       const batch = batchOf(0, 4, messages)
       await sink.write(sink.encode(batch), keep, signal)
       const found: string[] = []
-      await audit.rowTexts(
+      await rowTexts(
+        audit,
         new Set([1, 2, 7].map(offset => packed(sink, offset))),
         (position, text) => void found.push(`${position} ${text}`),
       )
       const expected = [1, 2].flatMap(offset => textsIn(batch)[offset]!.map(text => `${packed(sink, offset)} ${text}`))
       expect(found.sort()).toEqual(expected.sort())
     }))
+}
+
+/** The texts of the rows of these messages, in any order. */
+async function rowTexts(audit: StoreAudit, positions: ReadonlySet<bigint>, each: (position: bigint, text: string) => void): Promise<void> {
+  const ranges = Array.from(positions, position => ({ first: position, last: position }))
+  await audit.rows(ranges, true, (position, _index, text) => {
+    if (positions.has(position)) each(position, text())
+  })
 }
 
 const payload = {

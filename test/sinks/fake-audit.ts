@@ -10,7 +10,10 @@ import type { StoredRow } from '../conformance/sink/fixture.ts'
 import type { FakeStore } from './fake-sink.ts'
 
 /** @param books by `<log>/<partition>`, what the store would keep beside its positions */
-export function openFakeAudit(store: FakeStore, books: ReadonlyMap<string, MessageCounts> = new Map()): StoreAudit {
+export function openFakeAudit(
+  store: FakeStore,
+  books: ReadonlyMap<string, MessageCounts & { copiedBelow?: number }> = new Map(),
+): StoreAudit {
   const split = (position: bigint) => ({
     log: Number(position >> 56n),
     partition: Number((position >> 44n) & 0xfffn),
@@ -54,8 +57,16 @@ export function openFakeAudit(store: FakeStore, books: ReadonlyMap<string, Messa
       }
     },
 
-    async rowTexts(positions, each) {
-      for (const row of store.rows) if (positions.has(row.position)) each(row.position, textOfRow(row))
+    async rows(ranges, _contents, each) {
+      for (const row of store.rows) {
+        if (ranges.some(({ first, last }) => row.position >= first && row.position <= last))
+          each(row.position, row.index, () => textOfRow(row))
+      }
+    },
+
+    async replayed(log, partition, from, to) {
+      const replayed = [...store.replayed].map(split).filter(one => one.log === log && one.partition === partition)
+      return new Set(replayed.map(({ offset }) => offset).filter(offset => offset >= from && offset < to))
     },
 
     hasRows: async log => store.rows.some(({ position }) => split(position).log === log),

@@ -9,6 +9,9 @@ import { type FakeStore, failed, refusalOf, rowsOf } from './fake-sink.ts'
 /** Fails by `store.failures` like a sink: before anything of the batch is stored, or with its rows ready. */
 export function openFakeReplaySink(store: FakeStore, logNumber: number): ReplaySink {
   return {
+    async note(positions) {
+      for (const position of positions) store.replayed.add(position)
+    },
     async write(batch) {
       const { messages } = batch
       const failure = store.failures.shift()

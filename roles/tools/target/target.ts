@@ -81,7 +81,8 @@ function withReadableErrors(audit: StoreAudit): StoreAudit {
     hasRows: log => audit.hasRows(log).catch(say),
     rowsOf: (log, partition, offset, where) => audit.rowsOf(log, partition, offset, where).catch(say),
     ...(audit.statementOf === undefined ? {} : { statementOf: (...of) => audit.statementOf?.(...of) }),
-    rowTexts: (...of) => audit.rowTexts(...of).catch(say),
+    rows: (...of) => audit.rows(...of).catch(say),
+    replayed: (...of) => audit.replayed(...of).catch(say),
     async *messages(...of) {
       try {
         yield* audit.messages(...of)

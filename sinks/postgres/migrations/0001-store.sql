@@ -144,7 +144,8 @@ CREATE TABLE sluice.logs (
 );
 
 -- The next offset of each partition, and what became of its messages:
--- received = stored + empty + filtered + duplicate + dead_lettered; skipped are offsets that held no message.
+-- received = stored + empty + filtered + duplicate + dead_lettered; skipped are offsets that held no message. Offsets below copied_below are in no
+-- count: their rows were copied from a store that counts none.
 -- Every batch updates its rows here, so their pages keep room for new versions (heap-only updates).
 CREATE TABLE sluice.offsets (
   writer text NOT NULL,
@@ -160,6 +161,7 @@ CREATE TABLE sluice.offsets (
   lost bigint NOT NULL DEFAULT 0,
   duplicate bigint NOT NULL DEFAULT 0,
   dead_lettered bigint NOT NULL DEFAULT 0,
+  copied_below bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (writer, log, partition)
 ) WITH (fillfactor = 20);
 

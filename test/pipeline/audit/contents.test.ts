@@ -54,7 +54,7 @@ test('a difference that is gone when it is looked at again says so', async () =>
   const site = await everyKind()
   const audit = {
     ...site.audit,
-    rowTexts: (...of: Parameters<typeof site.audit.rowTexts>) => (change(site, 0, { value: 1 }), site.audit.rowTexts(...of)),
+    rows: (...of: Parameters<typeof site.audit.rows>) => (change(site, 0, { value: 1 }), site.audit.rows(...of)),
   }
   change(site, 0, { value: 2 })
   const [partition] = (await site.verify({ contents: true, audit })).partitions

@@ -16,7 +16,7 @@ import { defaults, makeWorld, type Settings, startWriter, type World } from '../
 
 export interface Site {
   readonly world: World
-  readonly books: Map<string, MessageCounts>
+  readonly books: Map<string, MessageCounts & { copiedBelow?: number }>
   readonly parts: VerifyParts
   readonly audit: StoreAudit
   readonly deadLetters: () => ReturnType<typeof openDeadLetterQueue>
@@ -31,7 +31,7 @@ export async function siteWith(messages: readonly OutgoingMessage[], settings: S
   const { writer } = await startWriter(world, settings)
   while ((world.log.committed.get('writer') ?? 0) < messages.length) await new Promise(resolve => setTimeout(resolve, 2))
   await writer.stop()
-  const books = new Map([['1/0', writer.counts().get(logPartition(0, 0))!]])
+  const books: Site['books'] = new Map([['1/0', writer.counts().get(logPartition(0, 0))!]])
   const audit = openFakeAudit(world.store, books)
   const parts: VerifyParts = {
     reader: openFakeTopicReader(world.log),

@@ -39,6 +39,7 @@ function openSite(subjects?: string[]) {
     decoder: decoderFor(subjects),
     audit: openFakeAudit(store),
     sinkOf: async () => ({
+      ...sink,
       write(batch, ...rest) {
         batches.push(batch.messages.length)
         return sink.write(batch, ...rest)

@@ -39,6 +39,7 @@ async function auditedStore(influx: InfluxAccess): Promise<AuditedStore> {
     async openReplay(logNumber) {
       const replays = await store.replays.openSink(logNumber)
       return {
+        ...replays,
         write: (batch, partial, signal) => {
           flattenFrom(batch, 0)
           return replays.write(batch, partial, signal)
