@@ -48,7 +48,7 @@ function fieldsOf(document: JsonObject, record: number): Fields {
 }
 
 /** Without a prototype, so that `__proto__` is an ordinary key. */
-function flatObject({ keys, values }: Fields): JsonObject {
+export function flatObject({ keys, values }: Fields): JsonObject {
   const flat = Object.create(null) as Record<string, Fields['values'][number]>
   for (let at = 0; at < keys.length; at++) flat[keys[at]!] = values[at]!
   return flat
