@@ -1,19 +1,23 @@
-// The store of docs/guides/add-a-store.md fulfils the contracts of a sink, a reader and an audit.
+// The store of docs/guides/add-a-store.md fulfils the contracts of a sink, a reader and an audit, and is copied.
 
 import { mkdtemp, readdir, readFile, rm, truncate } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Database } from '../../database/database.ts'
 import { freeLog } from '../../sinks/logs.ts'
 import type { Sink } from '../../sinks/sink.ts'
 import { parseJson } from '../../transformers/json/parse.ts'
 import type { JsonObject } from '../../transformers/record-batch.ts'
 import { auditConformance } from '../conformance/audit.ts'
 import type { AuditedStore } from '../conformance/audited-store.ts'
+import { copiedStore, copyConformance } from '../conformance/copy.ts'
 import { type ReaderSite, readerConformance } from '../conformance/reader/index.ts'
 import { logsOf, withNumbers } from '../conformance/sink/fixture.ts'
 import { type SinkIdentity, type SinkStore, type StoredRow, sinkConformance } from '../conformance/sink/index.ts'
+import { openFreshEmbedded } from '../servers/embedded.ts'
 import { plainBatch } from '../sinks/batches.ts'
+import { emptyDatabase, storeOn } from '../sinks/postgres/store.ts'
 import { openAudit } from './audit.ts'
 import { lineLengthMax } from './encode.ts'
 import { openErasure } from './erase.ts'
@@ -109,6 +113,24 @@ async function auditedStore(): Promise<AuditedStore> {
 sinkConformance('a file', sinkStore, { connections: false, transactional: false })
 readerConformance(readerSite)
 auditConformance('a file', auditedStore)
+
+describe('copies', () => {
+  let database: Database
+
+  beforeAll(async () => {
+    database = await openFreshEmbedded()
+  })
+  afterAll(() => database.close())
+
+  const fileStore = async () => copiedStore(await sinkStore(), false)
+  const embeddedStore = async () => {
+    await emptyDatabase(database)
+    return copiedStore({ ...storeOn(database, async () => undefined), readableDuringWrite: false }, true)
+  }
+  copyConformance('from a file to PostgreSQL, embedded', fileStore, embeddedStore)
+  copyConformance('from PostgreSQL, embedded, to a file', embeddedStore, fileStore)
+  copyConformance('from a file to a file', fileStore, fileStore)
+})
 
 test('a file that ends in the middle of a line opens without that line, and accepts the batch again', async () => {
   const { path, file, open, close } = await openSite()
