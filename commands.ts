@@ -233,6 +233,7 @@ const tools = {
   },
   doctor: { summary: 'check what a role needs to start, and say what to do', load: () => import('./roles/tools/doctor.ts') },
   logs: { summary: 'list the logs of a store, and free their numbers', load: () => import('./roles/tools/logs.ts') },
+  copy: { summary: 'copy the messages of a store to another one', load: () => import('./roles/tools/copy/copy.ts') },
   provision: { summary: 'provision a fleet of devices on a running platform', load: () => import('./roles/tools/provision/provision.ts') },
   policies: { summary: 'add missing automatic policies', load: () => import('./roles/tools/policies.ts') },
   secrets: { summary: 'generate secrets and rotate the master key', load: () => import('./roles/tools/secrets.ts') },

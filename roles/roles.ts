@@ -61,7 +61,7 @@ export const roles: Readonly<Record<string, () => Promise<Role>>> = {
 }
 
 /** Variables of tools that are not options of roles. */
-const toolVariables = ['SVC_TOKEN', 'SVC_THING_KEY']
+const toolVariables = ['SVC_TOKEN', 'SVC_THING_KEY', 'SVC_COPY_URL']
 
 /**
  * Where the options of a role come from. Every role knows the variables of all roles, so that all processes of a platform can share one

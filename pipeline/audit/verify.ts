@@ -143,7 +143,12 @@ export function knownLog(logs: readonly AuditedLog[], { name, id }: Pick<TopicRe
 /** @throws SystemicError if the writer's position is unknown */
 function checkCommitted({ group, offsets }: GroupOffsets, bounds: readonly TopicBounds[], writer: string, topic: string): void {
   if (offsets.size > 0 || bounds.every(({ start, end }) => start === end)) return
-  throw new SystemicError(
+  throw unknownPosition(group, writer, topic)
+}
+
+/** The error for a writer of a store that keeps no positions, whose group has committed none. */
+export function unknownPosition(group: string, writer: string, topic: string): SystemicError {
+  return new SystemicError(
     `the consumer group ${group} of the writer ${writer} has no committed offsets for the topic ${topic}, so the writer's position is unknown: the writer has not started, its group is another (set ${named('log.group')} as the writer has it, or not at all), or Kafka has deleted the offsets, as it does after a week without members (offsets.retention.minutes)`,
   )
 }

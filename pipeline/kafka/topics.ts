@@ -298,3 +298,18 @@ export async function readCommitted(
     throw systemicFault(error, `the offsets of the group ${group} cannot be read`) ?? away(`the topic ${name}`, error)
   }
 }
+
+/**
+ * Commits offsets for a consumer group without members.
+ *
+ * @param offsets by partition
+ * @throws SystemicError, LogUnavailableError
+ */
+export async function commitOffsets(admin: Admin, group: string, name: string, offsets: ReadonlyMap<number, number>): Promise<void> {
+  const partitionOffsets = Array.from(offsets, ([partition, offset]) => ({ partition, offset: BigInt(offset) }))
+  try {
+    await admin.alterConsumerGroupOffsets({ groupId: group, topics: [{ name, partitionOffsets }] })
+  } catch (error) {
+    throw systemicFault(error, `the offsets of the group ${group} cannot be committed`) ?? away(`the topic ${name}`, error)
+  }
+}

@@ -19,6 +19,8 @@ export interface TargetFlags {
   readonly writer?: string
   readonly url?: string
   readonly token?: string
+  /** Instead of the address in the options. */
+  readonly storeUrl?: string
 }
 
 /** The end of errors that also appear where `./sluice up` runs, without Kafka and without an address of a store. */

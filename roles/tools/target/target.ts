@@ -4,7 +4,7 @@ import { type TObject, Type } from 'typebox'
 import { ToolError } from '../../../bin/streams.ts'
 import { type Logger, openLogger } from '../../../config/logger.ts'
 import { loadOptions, OptionsError } from '../../../config/options/options.ts'
-import type { CommittedOf, GroupOffsets } from '../../../pipeline/audit/verify.ts'
+import { type CommittedOf, type GroupOffsets, positionsOf as ledgerPositions, unknownPosition } from '../../../pipeline/audit/verify.ts'
 import { deadLetterHeadersMax } from '../../../pipeline/dead-letters/headers.ts'
 import { type DeadLetterQueue, openDeadLetterQueue } from '../../../pipeline/dead-letters/queue.ts'
 import { type Replay, replay } from '../../../pipeline/dead-letters/replay.ts'
@@ -19,20 +19,21 @@ import { kafkaFaults } from '../../../pipeline/kafka/options.ts'
 import { topicRetention } from '../../../pipeline/kafka/retention.ts'
 import { consumerGroup, wantedTopics } from '../../../pipeline/kafka/topic-patterns.ts'
 import { openKafkaTopicReader } from '../../../pipeline/kafka/topic-reader.ts'
-import { describeTopic, readCommitted, topicNames } from '../../../pipeline/kafka/topics.ts'
-import type { Log } from '../../../pipeline/log.ts'
+import { commitOffsets, describeTopic, readCommitted, topicNames } from '../../../pipeline/kafka/topics.ts'
+import type { Log, PartitionOffsets } from '../../../pipeline/log.ts'
+import { SystemicError } from '../../../pipeline/systemic-error.ts'
 import type { TopicReader } from '../../../pipeline/topic-reader.ts'
 import { deadLettersTopic } from '../../../pipeline/writer/dead-letters.ts'
 import { type Decoder, openDecoder } from '../../../pipeline/writer/decode.ts'
 import { subjectFilter } from '../../../pipeline/writer/subject-filter.ts'
 import type { AuditedLog, StoreAudit } from '../../../sinks/audit.ts'
 import type { StoreErasure } from '../../../sinks/erasure.ts'
-import { logToFree } from '../../../sinks/logs.ts'
+import { logToFree, type RegisteredLog } from '../../../sinks/logs.ts'
 import { flattening } from '../../../transformers/flattening.ts'
 import { configuredTransformer } from '../../../transformers/select.ts'
 import { storeKind } from '../../stores/index.ts'
 import { storeOptions } from '../../stores/options.ts'
-import { configPathVariable, type StoreName } from '../../stores/store.ts'
+import { configPathVariable, type StoreKind, type StoreName } from '../../stores/store.ts'
 import { type WriterOptions, writerOptionsOf } from '../../writer/options.ts'
 import { storeFailure } from '../failure.ts'
 import { orUp, type Sources, type TargetFlags } from './flags.ts'
@@ -64,6 +65,18 @@ export interface Target {
   freeLog(number: number): Promise<void>
   /** For a store that stores no positions. */
   readonly committed?: CommittedOf
+  readonly kind: StoreKind
+  readonly options: WriterOptions
+  /** @throws SystemicError while a process of the log's writer is in its consumer group */
+  checkStopped(log: RegisteredLog): Promise<void>
+  /**
+   * By partition, where the writer of a log goes on; undefined for a log that is not written any more.
+   *
+   * @throws SystemicError if that is unknown
+   */
+  positionsOf(log: AuditedLog): Promise<PartitionOffsets | undefined>
+  /** Lets the writer of a log go on there. It must be stopped. */
+  commit(log: RegisteredLog, offsets: PartitionOffsets): Promise<void>
   /** Closes everything that was opened. */
   close(): Promise<void>
 }
@@ -96,13 +109,23 @@ function withReadableErrors(audit: StoreAudit): StoreAudit {
 /**
  * The options of the writer of a store, from its file and the environment; the store itself may be missing.
  *
+ * @param storeUrl instead of the address in the options
  * @throws OptionsError with every fault
  */
-export async function loadTargetOptions(store: StoreName, file: string | undefined, sources: Sources): Promise<WriterOptions> {
+export async function loadTargetOptions(
+  store: StoreName,
+  file: string | undefined,
+  sources: Sources,
+  storeUrl?: string,
+): Promise<WriterOptions> {
   const known = await storeOptions(store)
   const { properties } = writerOptionsOf(known)
   const targetOptions: TObject = Type.Object({ ...properties, store: Type.Optional(properties['store']!) })
-  const options = loadOptions(targetOptions, await sources(targetOptions, file, {}, configPathVariable('writer', store))) as WriterOptions
+  const overrides = storeUrl === undefined ? {} : { store: { url: storeUrl } }
+  const options = loadOptions(
+    targetOptions,
+    await sources(targetOptions, file, overrides, configPathVariable('writer', store)),
+  ) as WriterOptions
   const faults = [...kafkaFaults(options.log, options.env), ...(options.store === undefined ? [] : known.faults(options.store))]
   if (faults.length > 0) throw new OptionsError(faults)
   return options
@@ -114,7 +137,7 @@ export async function loadTargetOptions(store: StoreName, file: string | undefin
  */
 export async function openTarget(store: StoreName, flags: TargetFlags, sources: Sources): Promise<Target> {
   const kind = await storeKind(store)
-  const options = await loadTargetOptions(store, flags.config, sources)
+  const options = await loadTargetOptions(store, flags.config, sources, flags.storeUrl)
   const { skipBatch } = options.log
   const { fetchBytes } = options.consumer
   const logger: Logger = openLogger({ ...options.logging, level: 'error' })
@@ -132,11 +155,17 @@ export async function openTarget(store: StoreName, flags: TargetFlags, sources: 
   const openLog = async (name: string, config: Record<string, string>): Promise<Log> =>
     kept(await openKafkaLog({ ...options.log, topic: name, partitions: 1 }, logger, config))
 
+  /** A consumer group that a process of the log's writer is in. Whether its name was given or is the default, a running writer is in one of them. */
+  async function busyGroup({ name, writer }: RegisteredLog): Promise<string | undefined> {
+    for (const group of [writer, consumerGroup(store, name, undefined)]) if (!(await isWithoutMembers(group))) return group
+    return undefined
+  }
+
   /** Undefined if there is no such topic. */
-  async function topicIdOf(name: string): Promise<string | undefined> {
+  async function describedTopic(name: string) {
     const admin = await openAdmin(connection)
     try {
-      return (await describeTopic(admin, name))?.id
+      return await describeTopic(admin, name)
     } finally {
       await admin.close()
     }
@@ -157,7 +186,7 @@ export async function openTarget(store: StoreName, flags: TargetFlags, sources: 
 
   /** @param name of the topic of dead letters */
   async function openDeadLettersIfThere(name: string): Promise<TopicReader | undefined> {
-    return (await topicIdOf(name)) === undefined ? undefined : openReader(name, deadLetterHeadersMax)
+    return (await describedTopic(name)) === undefined ? undefined : openReader(name, deadLetterHeadersMax)
   }
 
   /** With the tool's options the writer's own. */
@@ -297,9 +326,7 @@ export async function openTarget(store: StoreName, flags: TargetFlags, sources: 
       const audit = withReadableErrors(kept(await kind.openAudit(options.store)))
       const logs = await audit.logs()
       const known = logs.find(log => log.number === number)
-      // Whether the group's name was given or is the default, a running writer is in one of them.
-      const groups = known === undefined ? [] : [known.writer, consumerGroup(store, known.name, undefined)]
-      const isIdle = known !== undefined && (await Promise.all(groups.map(isWithoutMembers))).every(Boolean)
+      const isIdle = known !== undefined && (await busyGroup(known)) === undefined
       logToFree(logs, number, isIdle)
       await kind.freeLog(options.store, number, isIdle).catch(sayStoreFailure)
     },
@@ -308,6 +335,34 @@ export async function openTarget(store: StoreName, flags: TargetFlags, sources: 
     writer,
 
     ...(kind.keepsPositions ? {} : { committed: committedOf }),
+    kind,
+    options,
+
+    async checkStopped(log) {
+      const group = await busyGroup(log)
+      if (group === undefined) return
+      throw new SystemicError(
+        `the writer "${log.writer}" is running (the consumer group ${group} has members): stop all its processes first`,
+      )
+    },
+
+    async positionsOf(log) {
+      if (kind.keepsPositions) return ledgerPositions(log)
+      const topic = await describedTopic(log.name)
+      if (topic === undefined || topic.id !== log.id) return undefined
+      const { group, offsets } = await committedOf(log.writer, topic)
+      if (offsets.size === 0) throw unknownPosition(group, log.writer, log.name)
+      return offsets
+    },
+
+    async commit({ name, writer }, offsets) {
+      const admin = await openAdmin(connection)
+      try {
+        await commitOffsets(admin, groupOf(writer, name), name, offsets)
+      } finally {
+        await admin.close()
+      }
+    },
 
     async close() {
       for (const closing of cleanup.toReversed()) await closing()

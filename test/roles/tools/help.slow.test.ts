@@ -7,7 +7,7 @@ const commands = ['dlq ls', 'dlq show', 'dlq replay', 'dlq drop', 'verify', 'tra
 
 test('sluice --help names the tools', async () => {
   const help = (await outputOf(['--help'])).toString()
-  for (const tool of ['doctor', 'send', 'tail', 'dlq', 'verify', 'trace', 'bench', 'logs', 'policies', 'secrets', 'provision'])
+  for (const tool of ['doctor', 'send', 'tail', 'dlq', 'verify', 'trace', 'copy', 'bench', 'logs', 'policies', 'secrets', 'provision'])
     expect(help).toMatch(new RegExp(`^  ${tool} `, 'm'))
 })
 
@@ -20,7 +20,7 @@ test.each(commands)('sluice %s --help shows an example, and how to reach a runni
   expect(help).not.toContain('[]')
 })
 
-test.each(['doctor', 'send', 'tail', 'bench load', 'bench check', 'logs', 'policies repair', 'secrets rotate', 'secrets generate'])(
+test.each(['doctor', 'send', 'tail', 'bench load', 'bench check', 'logs', 'copy', 'policies repair', 'secrets rotate', 'secrets generate'])(
   'sluice %s --help shows an example',
   async name => {
     const help = (await outputOf([...name.split(' '), '--help'])).toString()
@@ -39,6 +39,8 @@ test.each([
   [['dlq', 'replay', '1-0-1', 'nonsense', '--url', 'http://127.0.0.1:9', '--token', 'x'], 1, /Give <log>/],
   [['dlq', 'ls', '--url', 'nonsense', '--token', 'x'], 1, /--url "nonsense" is not a valid address/],
   [['dlq', 'ls', '--url', 'http://127.0.0.1:8080'], 1, /needs the token of an administrator/],
+  [['copy', 'relational'], 2, /missing required argument 'target'/],
+  [['copy', 'relational', 'graph'], 2, /^unknown store "graph": the stores are relational/],
   [['dlq', 'ls', '--store', 'graph'], 1, /unknown store "graph": the stores are relational/],
   [['dlq', 'drop', '1-0-1', '--all'], 1, /^give either ids of dead letters to drop, or --all\n$/],
   [['dlq', 'replay', '1-0-1', '--all', '--url', 'http://127.0.0.1:9', '--token', 'x'], 1, /^give either ids .* or --all\n$/],
