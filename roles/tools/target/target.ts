@@ -307,7 +307,7 @@ export async function openTarget(store: StoreName, flags: TargetFlags, sources: 
     },
 
     async openErasedTopic({ name, id, writer: owner }) {
-      if ((await topicIdOf(name)) !== id) return undefined
+      if ((await describedTopic(name))?.id !== id) return undefined
       const deadLettersName = deadLettersTopic(name, owner)
       const deadLetters = await openDeadLettersIfThere(deadLettersName)
       return {
