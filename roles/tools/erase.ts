@@ -96,7 +96,12 @@ async function withErasures(
     await work({
       erasures: () => audit.erasures(),
       async erase(filter, options) {
-        const parts = { store: await target.openErasure(), audit, topicOf: (log: AuditedLog) => target.openErasedTopic(log), ...(committed === undefined ? {} : { committed }) }
+        const parts = {
+          store: await target.openErasure(),
+          audit,
+          topicOf: (log: AuditedLog) => target.openErasedTopic(log),
+          ...(committed === undefined ? {} : { committed }),
+        }
         return erase(parts, filter, options)
       },
     })
