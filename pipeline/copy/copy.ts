@@ -6,6 +6,7 @@
 
 import type { AuditedLog, PositionRange, StoreAudit } from '../../sinks/audit.ts'
 import { withPayload } from '../../sinks/contents.ts'
+import type { StoreErasure } from '../../sinks/erasure.ts'
 import type { LogIdentity } from '../../sinks/logs.ts'
 import type { ReplaySink } from '../../sinks/replay.ts'
 import { limits, packedPosition, type Sink } from '../../sinks/sink.ts'
@@ -22,7 +23,7 @@ import { openSpool } from './spool.ts'
 import { blockOf, blockOffsets, firstPosition, offsetIn, partitionIn, RowSums } from './sums.ts'
 import { type BatchSizes, type NotCopied, openCopyWriter } from './write.ts'
 
-type CopyAudit = Pick<StoreAudit, 'logs' | 'rows' | 'replayed'>
+type CopyAudit = Pick<StoreAudit, 'logs' | 'erasures' | 'rows' | 'replayed'>
 
 export interface CopySource {
   readonly audit: CopyAudit
@@ -42,6 +43,8 @@ export interface CopyTarget {
   /** Opens a sink for one log. */
   openSink(log: LogIdentity): Promise<Sink>
   openReplays(logNumber: number): Promise<ReplaySink>
+  /** Called when its schema is there. */
+  openErasure(): Promise<Pick<StoreErasure, 'note'>>
 }
 
 export interface CopyParts {
@@ -106,6 +109,12 @@ export async function copyStore(parts: CopyParts): Promise<LogCopy[]> {
   for (const log of logs) positions.set(log, await source.positionsOf(log))
   const copies: LogCopy[] = []
   for (const log of logs) copies.push(await copyLog(log, positions.get(log), parts))
+  // Of the same numbers of logs, so they say of the target too what is not missing.
+  const erasures = await source.audit.erasures()
+  if (erasures.length > 0) {
+    const { note } = await parts.target.openErasure()
+    for (const erasure of erasures) await note(erasure)
+  }
   const now = await source.audit.logs()
   for (const log of logs) {
     const again = now.find(({ number }) => number === log.number)

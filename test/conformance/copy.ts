@@ -4,6 +4,7 @@
 import { describe, expect, test } from 'vitest'
 import { type CopyParts, copyStore, type LogCopy } from '../../pipeline/copy/copy.ts'
 import type { AuditedLog, StoreAudit } from '../../sinks/audit.ts'
+import type { Erasure, StoreErasure } from '../../sinks/erasure.ts'
 import type { LogIdentity } from '../../sinks/logs.ts'
 import type { ReplaySink } from '../../sinks/replay.ts'
 import { packedPosition, type Sink } from '../../sinks/sink.ts'
@@ -20,6 +21,7 @@ export interface CopiedStore {
   /** Of one log, like the worker of a writer. */
   readonly openSink: (log: LogIdentity) => Promise<Sink>
   readonly openReplays: (logNumber: number) => Promise<ReplaySink>
+  readonly erasure: StoreErasure
   readonly audit: StoreAudit
   readonly rows: () => Promise<StoredRow[]>
   /** Whether it keeps positions. */
@@ -33,6 +35,7 @@ export function copiedStore(store: SinkStore, transactional: boolean, openSink?:
   return {
     openSink: openSink ?? (log => store.open(log)),
     openReplays: store.replays.openSink,
+    erasure: store.erasure,
     audit: store.replays.audit,
     rows: () => store.rows(),
     transactional,
@@ -44,6 +47,16 @@ export function copiedStore(store: SinkStore, transactional: boolean, openSink?:
 const retired: LogIdentity = { logName: 'messages', logId: 'id-0', writer: 'writer-1', number: 1 }
 const current: LogIdentity = { ...retired, logId: 'id-1', number: 2 }
 const numberOf = ({ number }: LogIdentity) => number!
+
+const erased: Erasure = {
+  id: '2b2f4a52-6a3c-4f0e-9d5b-1c2d3e4f5a6b',
+  publisher: 'gone',
+  startedMs: 1_000,
+  endedMs: 2_000,
+  rows: 1,
+  deadLetters: 0,
+  logs: [{ number: 2, id: 'id-1', partitions: { 0: { stored: 3, reached: 5 } } }],
+}
 
 /** Where the writer of the source stands. In partition 0 it has more rows, of a batch whose offset was not committed. */
 const positions = new Map([
@@ -129,6 +142,7 @@ export function copyConformance(
       ...above,
     ])
     await (await source.openReplays(2)).note(new Set([packedPosition(2, 0, 20_000)]), signal)
+    await source.erasure.note(erased)
   }
 
   function partsOf(source: CopiedStore, target: CopiedStore, some: Partial<CopyParts> = {}): CopyParts {
@@ -138,7 +152,13 @@ export function copyConformance(
         isFlat: source.keptOf !== undefined,
         positionsOf: async log => (source.transactional ? positionsIn(log) : log.id === current.logId ? positions : undefined),
       },
-      target: { audit: target.audit, isFlat: target.keptOf !== undefined, openSink: target.openSink, openReplays: target.openReplays },
+      target: {
+        audit: target.audit,
+        isFlat: target.keptOf !== undefined,
+        openSink: target.openSink,
+        openReplays: target.openReplays,
+        openErasure: async () => target.erasure,
+      },
       batch: { rows: 7, bytes: 1 << 20 },
       spool: { rows: 40, bytes: 1 << 20 },
       signal,
@@ -174,6 +194,7 @@ export function copyConformance(
           [2, 2],
         ])
         expect(await target.audit.replayed(2, 0, 0, 50_000)).toEqual(new Set([20_000]))
+        expect(await target.audit.erasures()).toEqual([erased])
         const known = (await target.audit.logs()).map(({ number, name, id, writer }) => ({ number, name, id, writer }))
         expect(known).toEqual((await source.audit.logs()).map(({ number, name, id, writer }) => ({ number, name, id, writer })))
       }))

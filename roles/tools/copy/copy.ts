@@ -112,6 +112,7 @@ async function copied(
           cleanup.push(() => replays.close())
           return replays.openSink(number)
         },
+        openErasure: () => target.openErasure(),
       },
       batch: target.options.batch,
       contents,

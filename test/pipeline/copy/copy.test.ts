@@ -8,6 +8,7 @@ import { packedPosition } from '../../../sinks/sink.ts'
 import type { StoredRow } from '../../conformance/sink/fixture.ts'
 import { batchOf, plain, type TestMessage } from '../../sinks/batches.ts'
 import { openFakeAudit } from '../../sinks/fake-audit.ts'
+import { openFakeErasure } from '../../sinks/fake-erasure.ts'
 import { openFakeReplaySink } from '../../sinks/fake-replays.ts'
 import { createFakeStore, type FakeStore, openFakeSink } from '../../sinks/fake-sink.ts'
 
@@ -33,6 +34,7 @@ function partsOf(source: FakeStore, target: FakeStore, some: Partial<CopyParts> 
       isFlat,
       openSink: identity => openFakeSink({ ...identity, store: target }),
       openReplays: async number => openFakeReplaySink(target, number),
+      openErasure: async () => openFakeErasure(target),
     },
     batch: { rows: 3, bytes: 1 << 20 },
     contents: true,
