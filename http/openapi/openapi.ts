@@ -24,7 +24,7 @@ const tags = [
   { name: 'certificates', description: 'Certificates with which things authenticate, and the list of revoked ones.' },
   { name: 'keys', description: 'Credentials for programs, which can be revoked individually.' },
   { name: 'audit', description: 'Who changed what, for administrators.' },
-  { name: 'administration', description: 'Dead letters, and the trace of a message, for administrators.' },
+  { name: 'administration', description: 'Dead letters, traces and erasures of messages, for administrators.' },
   { name: 'console', description: 'What the page at `/` of `./sluice up` shows besides: for people who watch, not for programs.' },
   { name: 'operation', description: 'Health and metrics, for monitoring.' },
 ]

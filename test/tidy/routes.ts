@@ -11,6 +11,7 @@ import { openapiRoutes } from '../../http/openapi/openapi.ts'
 import { createServer } from '../../http/server.ts'
 import { auditRoutes } from '../../pipeline/audit/routes.ts'
 import { deadLetterRoutes } from '../../pipeline/dead-letters/routes.ts'
+import { eraseRoutes } from '../../pipeline/erase/routes.ts'
 import { brokerRoutes } from '../../pipeline/ingest/brokers/routes.ts'
 import { ingestRoutes } from '../../pipeline/ingest/routes.ts'
 import { liveRoutes } from '../../readers/live/routes.ts'
@@ -45,6 +46,7 @@ async function describe(): Promise<Document> {
   const live = { live: nothing, access: nothing, eventIdKey: Buffer.alloc(32), options: options.live, metrics: nothing, logger }
   app.register(liveRoutes(live))
   app.register(deadLetterRoutes(nothing, nothing, nothing))
+  app.register(eraseRoutes(nothing, nothing, nothing))
   app.register(auditRoutes(nothing, nothing))
   app.register(openUpConsole(nothing).routes)
   return (await app.inject('/openapi.json')).json<Document>()
