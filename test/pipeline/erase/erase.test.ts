@@ -156,6 +156,21 @@ test('an erasure that was interrupted is finished by the next, and until then no
   expect([recount.stored, recount.erased]).toEqual([2, 1])
 })
 
+test('an erasure is noted before it deletes anything', async () => {
+  const these = await site()
+  const parts = partsOf(these)
+  const killed: EraseParts['store'] = {
+    ...parts.store,
+    async erase(filter, signal, onErased) {
+      await parts.store.erase(filter, signal, onErased)
+      throw new Error('killed')
+    },
+  }
+  await expect(erase({ ...parts, store: killed }, { channel: 'c2' })).rejects.toThrow('killed')
+  expect(values(these)).toEqual([1, 2, 3])
+  expect(await these.verify()).toMatchObject({ holds: true, erasures_unfinished: 1 })
+})
+
 test('no replay stores what was erased, whether a letter is named, open again or was not found', async () => {
   const these = await siteWith([text('no numbers'), pack(1)])
   await erased(these, { publisher: 't1' })
@@ -168,13 +183,15 @@ test('no replay stores what was erased, whether a letter is named, open again or
   expect(values(these)).toEqual([])
 })
 
-test('an erased message that had been replayed is a dead letter still, and nothing is missing', async () => {
+test.each([true, false])('an erased message that had been replayed is a dead letter still, and not missing; with its letter erased: %s', async both => {
   const these = await site()
   const letter = these.world.deadLetters.messages[0]!
   these.world.deadLetters.messages.push({ ...letter, payload: new TextEncoder().encode('[5]') })
   const { replayed } = await replayOf(these, { ids: ['1-0-1'] })
   expect(replayed).toBe(1)
-  await erased(these, { publisher: 't1' })
+  const parts = partsOf(these)
+  const topicOf: EraseParts['topicOf'] = async log => ({ ...(await parts.topicOf(log))!, deadLetters: undefined })
+  await erase(both ? parts : { ...parts, topicOf }, { publisher: 't1' })
   expect((await these.verify()).partitions[0]).toMatchObject({ recount: { dead_lettered: 2, replayed: 0, erased: 1 }, holds: true })
 })
 
