@@ -163,7 +163,7 @@ describePlatform('audit', platform => {
     ]
     expect(total).toBe(wanted.length)
     expect(entries.toReversed()).toEqual(wanted.map(entry => expect.objectContaining({ ...entry, address: '127.0.0.1' })))
-    const elsewhere = /^(policy\.repair|secrets\.rotate|user\.sign-in-by-code|dead-letters\..*|demo\..*)$/
+    const elsewhere = /^(policy\.repair|secrets\.rotate|messages\.erase|user\.sign-in-by-code|dead-letters\..*|demo\..*)$/
     expect(auditActions.filter(action => !elsewhere.test(action) && !wanted.some(entry => entry.action === action))).toEqual([])
     expect(entries.every(({ request_id: request, at }) => request !== undefined && at >= began)).toBe(true)
     expect(registered.headers.get('x-request-id')).toBe(entries.find(({ action }) => action === 'user.register')!.request_id)
