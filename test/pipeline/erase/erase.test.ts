@@ -183,17 +183,20 @@ test('no replay stores what was erased, whether a letter is named, open again or
   expect(values(these)).toEqual([])
 })
 
-test.each([true, false])('an erased message that had been replayed is a dead letter still, and not missing; with its letter erased: %s', async both => {
-  const these = await site()
-  const letter = these.world.deadLetters.messages[0]!
-  these.world.deadLetters.messages.push({ ...letter, payload: new TextEncoder().encode('[5]') })
-  const { replayed } = await replayOf(these, { ids: ['1-0-1'] })
-  expect(replayed).toBe(1)
-  const parts = partsOf(these)
-  const topicOf: EraseParts['topicOf'] = async log => ({ ...(await parts.topicOf(log))!, deadLetters: undefined })
-  await erase(both ? parts : { ...parts, topicOf }, { publisher: 't1' })
-  expect((await these.verify()).partitions[0]).toMatchObject({ recount: { dead_lettered: 2, replayed: 0, erased: 1 }, holds: true })
-})
+test.each([true, false])(
+  'an erased message that had been replayed is a dead letter still, and not missing; with its letter erased: %s',
+  async both => {
+    const these = await site()
+    const letter = these.world.deadLetters.messages[0]!
+    these.world.deadLetters.messages.push({ ...letter, payload: new TextEncoder().encode('[5]') })
+    const { replayed } = await replayOf(these, { ids: ['1-0-1'] })
+    expect(replayed).toBe(1)
+    const parts = partsOf(these)
+    const topicOf: EraseParts['topicOf'] = async log => ({ ...(await parts.topicOf(log))!, deadLetters: undefined })
+    await erase(both ? parts : { ...parts, topicOf }, { publisher: 't1' })
+    expect((await these.verify()).partitions[0]).toMatchObject({ recount: { dead_lettered: 2, replayed: 0, erased: 1 }, holds: true })
+  },
+)
 
 test('trace says that a message was erased, and when', async () => {
   const these = await site()

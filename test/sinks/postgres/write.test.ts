@@ -181,6 +181,7 @@ describeWithOwnPostgres('the PostgreSQL sink and its server', postgres => {
       'lost 0',
       'duplicate 2',
       'dead_lettered 2',
+      'copied_below 0',
     ])
   })
 
