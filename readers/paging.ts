@@ -287,9 +287,10 @@ function chunksOfChannels(
       return rows
     })
   }
-  return mergeRows(channels, query, open, (rows, channelsRead) => {
+  return mergeRows(channels, query, open, (channelsRead, held) => {
     busy = channelsRead
-    heldBytes = rows.reduce((sum, row) => sum + bytesOf(row), 0)
+    // Only busy channels share what is left.
+    if (busy.length > 0) heldBytes = held.reduce((sum, { rows }) => rows.reduce((bytes, row) => bytes + bytesOf(row), sum), 0)
   })
 }
 

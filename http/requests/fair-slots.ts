@@ -63,8 +63,9 @@ interface Slot {
   readonly displaced: (reason: HttpError) => void
   /** undefined once it is held. */
   admit: (() => void) | undefined
-  /** Since when it is held; while it waits, since it began to or last looked for a turn to take. */
-  sinceMs: number
+  heldSinceMs: number
+  /** When it began to wait, or last looked for a turn to take. */
+  lookedAtMs: number
 }
 
 /** No account holds more for long. A part of this size is kept: for accounts that hold nothing else, and turns of those that lately used little. */
@@ -137,7 +138,7 @@ export function openFairSlots({ max, what, waitingMax = Number.POSITIVE_INFINITY
     held++
     usedMsOf(account)
     if (slot.isShort) account.running++
-    slot.sinceMs = performance.now()
+    slot.heldSinceMs = performance.now()
     slot.admit = undefined
     endWait(slot)
     admit?.()
@@ -171,8 +172,13 @@ export function openFairSlots({ max, what, waitingMax = Number.POSITIVE_INFINITY
     while (held < max) {
       let next: Slot | undefined
       let least = Number.POSITIVE_INFINITY
+      /** The later ones of an account come after its first. */
+      const compared = new Set<Account>()
       for (const slot of waiting.keys()) {
-        const load = loadOf(slot.account)
+        const { account } = slot
+        if (compared.has(account)) continue
+        compared.add(account)
+        const load = loadOf(account)
         if (load >= least || !isFreeFor(slot)) continue
         next = slot
         least = load
@@ -190,7 +196,7 @@ export function openFairSlots({ max, what, waitingMax = Number.POSITIVE_INFINITY
       const amount = amountOf(account)
       const last = amount < most ? undefined : [...account.slots].findLast(mayLose)
       if (last === undefined) continue
-      if (latest !== undefined && amount === most && last.isShort && last.sinceMs > latest.sinceMs) continue
+      if (latest !== undefined && amount === most && last.isShort && last.heldSinceMs > latest.heldSinceMs) continue
       latest = last
       most = amount
     }
@@ -201,12 +207,12 @@ export function openFairSlots({ max, what, waitingMax = Number.POSITIVE_INFINITY
     let longest: Slot | undefined
     for (const { slots } of accounts.values())
       for (const slot of slots)
-        if (heldMsOf(slot) >= keptMsMin && slot.sinceMs < (longest?.sinceMs ?? Number.POSITIVE_INFINITY)) longest = slot
+        if (heldMsOf(slot) >= keptMsMin && slot.heldSinceMs < (longest?.heldSinceMs ?? Number.POSITIVE_INFINITY)) longest = slot
     return longest
   }
 
-  function heldMsOf({ admit, sinceMs }: Slot): number {
-    return admit === undefined ? performance.now() - sinceMs : 0
+  function heldMsOf({ admit, heldSinceMs }: Slot): number {
+    return admit === undefined ? performance.now() - heldSinceMs : 0
   }
 
   function mayLose(slot: Slot): boolean {
@@ -250,7 +256,7 @@ export function openFairSlots({ max, what, waitingMax = Number.POSITIVE_INFINITY
         const detail = `your account has ${eachMax} ${what}, and no account gets more than a quarter of all: end some of them`
         throw new HttpError('too_many_requests', detail)
       }
-      const slot: Slot = { account, isShort: false, displaced, admit: undefined, sinceMs: 0 }
+      const slot: Slot = { account, isShort: false, displaced, admit: undefined, heldSinceMs: 0, lookedAtMs: 0 }
       const hasNone = account.slots.size === 0
       account.slots.add(slot)
       // Not entered yet, so it is none of those that may be displaced.
@@ -288,7 +294,7 @@ export function openFairSlots({ max, what, waitingMax = Number.POSITIVE_INFINITY
           over.abort(reason)
         }
         const account = accountOf(name)
-        const slot: Slot = { account, isShort: true, displaced, admit: undefined, sinceMs: 0 }
+        const slot: Slot = { account, isShort: true, displaced, admit: undefined, heldSinceMs: 0, lookedAtMs: 0 }
         if (!isFreeFor(slot)) demandPlace(account)
         account.slots.add(slot)
         const unfollow = followAbort(signal, over)
@@ -312,7 +318,7 @@ export function openFairSlots({ max, what, waitingMax = Number.POSITIVE_INFINITY
     const onAbort = (): void => reject(signal.reason)
     signal.addEventListener('abort', onAbort, { once: true })
     slot.admit = resolve
-    slot.sinceMs = performance.now()
+    slot.lookedAtMs = performance.now()
     if (waiting.size === 0) looking = setInterval(look, lookMs)
     waiting.set(slot, deadlineMs)
     return promise.finally(() => signal.removeEventListener('abort', onAbort))
@@ -325,12 +331,12 @@ export function openFairSlots({ max, what, waitingMax = Number.POSITIVE_INFINITY
     /** Found no turn to take, so others of theirs need no search. */
     const inVain = new Set<Account>()
     for (const [slot, deadlineMs] of waiting) {
-      const { account, sinceMs } = slot
+      const { account, lookedAtMs } = slot
       if (nowMs >= deadlineMs) {
         leave(slot)
         slot.displaced(limitReached())
-      } else if (nowMs - sinceMs >= patienceMs) {
-        slot.sinceMs = nowMs
+      } else if (nowMs - lookedAtMs >= patienceMs) {
+        slot.lookedAtMs = nowMs
         if (!inVain.has(account) && !takeTurn(account)) inVain.add(account)
       }
     }

@@ -24,13 +24,13 @@ interface Source {
  * Rows of all channels in the direction, from the offset on. Of each channel a chunk and a half is in memory.
  *
  * @param open returns a channel's rows, chunk by chunk and without an offset; it calls `onLast` once the next chunk is the last
- * @param onRead called before each round of reads with the rows in memory, and those channels of the round that were in the last one too
+ * @param onRead called before each round of reads with those channels of the round that were in the last one too, and the rows in memory of each channel
  */
 export async function* mergeRows(
   channels: readonly string[],
   { direction, offset }: Pick<PageQuery, 'direction' | 'offset'>,
   open: (channel: string, onLast: () => void) => AsyncGenerator<readonly Row[]>,
-  onRead: (rows: readonly Row[], busy: readonly string[]) => void,
+  onRead: (busy: readonly string[], held: readonly { readonly rows: readonly Row[] }[]) => void,
 ): AsyncGenerator<readonly Row[]> {
   const sign = direction === 'desc' ? -1 : 1
   const inOrder = (one: Row, other: Row): number => sign * compareRows(one, other)
@@ -45,8 +45,8 @@ export async function* mergeRows(
     lacking = sources.filter(({ rows, low, isOver }) => !isOver && rows.length <= low)
     const busy = lacking.filter(source => before.includes(source))
     onRead(
-      sources.flatMap(({ rows }) => rows),
       busy.map(({ channel }) => channel),
+      sources,
     )
     await eachAtOnce(lacking, channelsAtOnceMax, refill)
     // Rows up to the first end of what was read of a channel: none of them can follow later.
