@@ -9,6 +9,8 @@ import type { LogIdentity } from '../../sinks/logs.ts'
 import type { ReplaySink } from '../../sinks/replay.ts'
 import { packedPosition, type Sink } from '../../sinks/sink.ts'
 import { flattenFrom } from '../../transformers/flattening.ts'
+import { parsePayload } from '../../transformers/json/canonical.ts'
+import { jsonText } from '../../transformers/json/json-text.ts'
 import { logPartition } from '../../transformers/log-partition.ts'
 import type { JsonObject } from '../../transformers/record-batch.ts'
 import { batchOf, noonUs, plain, type TestMessage } from '../sinks/batches.ts'
@@ -167,7 +169,10 @@ export function copyConformance(
   }
 
   /** What the target has to have. */
-  async function copiedRows(source: CopiedStore, { keptOf = one => one }: CopiedStore): Promise<StoredRow[]> {
+  /** A store of JSON text has the double that flattening has left of a large integer with all its digits. */
+  const nestedOf = (payload: JsonObject): JsonObject => parsePayload(jsonText(payload)) as JsonObject
+
+  async function copiedRows(source: CopiedStore, { keptOf = nestedOf }: CopiedStore): Promise<StoredRow[]> {
     const rows = (await source.rows()).filter(row => (row.position & 0xfff_ffff_ffffn) < 40_100n)
     return rows.map(row => (row.payload === undefined ? row : { ...row, payload: keptOf(row.payload) }))
   }
