@@ -15,9 +15,9 @@ export interface Erasure extends ErasureFilter {
   /** A UUID. */
   readonly id: string
   readonly startedMs: number
-  /** Absent while it runs, and after it was interrupted: running it again goes on with it. */
+  /** Absent while it runs, and after it was killed: running it again goes on with it. */
   readonly endedMs?: number
-  /** As far as they are counted: what an interrupted run deleted in its last seconds is not. */
+  /** Without those that a killed run deleted. */
   readonly rows: number
   readonly deadLetters: number
   /** Which messages it may have taken rows of; empty until it has ended. Of logs that are not here it says nothing. */
@@ -34,7 +34,7 @@ export interface ErasedLog {
 }
 
 export interface ErasedOffsets {
-  /** Messages below were stored before it began: no row of theirs that meets the conditions may be left. */
+  /** Messages below were stored before it began: no row of theirs that meets the conditions may be left. 0 if it failed. */
   readonly stored: number
   /** Messages below may have been stored before it ended: rows of theirs that meet the conditions may be missing. */
   readonly reached: number

@@ -48,7 +48,7 @@ export interface VerifyReport {
   readonly contents: boolean
   /** Start offset of the dead-letter topic by partition, if its start was deleted: earlier letters are unknown. */
   readonly letters_lost_below?: Readonly<Record<string, number>>
-  /** Number of erasures that run or were interrupted: until they have ended, no row that they reach counts as missing. */
+  /** Number of erasures that run or were killed: until they have ended, no row that they reach counts as missing, so that nothing is known to hold. */
   readonly erasures_unfinished?: number
   readonly partitions: readonly PartitionReport[]
   readonly holds: boolean
@@ -101,6 +101,10 @@ export async function verify(parts: VerifyParts): Promise<VerifyReport> {
       }),
     )
   }
+  const isRight = partitions.every(({ holds }) => holds)
+  if (!isRight && (await audit.erasures()).length > erasures.length) {
+    throw new SystemicError('messages were erased while they were compared: verify again')
+  }
   return {
     topic: reader.name,
     writer: known.writer,
@@ -109,7 +113,7 @@ export async function verify(parts: VerifyParts): Promise<VerifyReport> {
     ...(lost === undefined ? {} : { letters_lost_below: lost }),
     ...(unfinished === 0 ? {} : { erasures_unfinished: unfinished }),
     partitions: await withDifferences(partitions, { reader, audit, decoder, log: known.number }),
-    holds: partitions.every(({ holds }) => holds),
+    holds: unfinished === 0 && isRight,
   }
 }
 

@@ -108,9 +108,12 @@ export async function copyStore(parts: CopyParts): Promise<LogCopy[]> {
   const positions = new Map<AuditedLog, PartitionOffsets | undefined>()
   for (const log of logs) positions.set(log, await source.positionsOf(log))
   const copies: LogCopy[] = []
-  for (const log of logs) copies.push(await copyLog(log, positions.get(log), parts))
-  // Of the same numbers of logs, so they say of the target too what is not missing.
   const erasures = await source.audit.erasures()
+  for (const log of logs) copies.push(await copyLog(log, positions.get(log), parts))
+  if (JSON.stringify(await source.audit.erasures()) !== JSON.stringify(erasures)) {
+    throw new SystemicError('messages were erased from the source meanwhile: erase them from the target too, and copy again')
+  }
+  // Of the same numbers of logs, so they say of the target too what is not missing.
   if (erasures.length > 0) {
     const { note } = await parts.target.openErasure()
     for (const erasure of erasures) await note(erasure)
@@ -149,10 +152,19 @@ async function copyLog(log: AuditedLog, positions: PartitionOffsets | undefined,
       return text
     }
   }
+  const replaysIn = async (audit: CopyAudit, partitions: Iterable<number>): Promise<Set<bigint>> =>
+    new Set((await replaysOf(audit, log.number, partitions)).filter(isCopied))
+  // Before the rows, so that those of each are read.
+  const known = positions && (await replaysIn(source.audit, positions.keys()))
   const expected = await sumsOf(source.audit, rangesOf(log.number, positions), comparedText)
+  const partitions = new Set([...(positions?.keys() ?? []), ...expected.blocks().map(partitionOfBlock)])
+  const replays = known ?? (await replaysIn(source.audit, partitions))
   const ranges = positions === undefined ? rangesOfBlocks(expected.blocks()) : rangesOf(log.number, positions)
   const sink = await openSink(log, target)
   try {
+    const next = await nextOffsets(sink, partitions, positions)
+    if (next !== undefined) checkReplays(replays, await replaysIn(target.audit, partitions), next)
+    if (replays.size > 0) await (await target.openReplays(log.number)).note(replays, parts.signal)
     const writer = openCopyWriter({
       ...parts,
       backOff: parts.backOff ?? defaultBackOff,
@@ -160,7 +172,7 @@ async function copyLog(log: AuditedLog, positions: PartitionOffsets | undefined,
       log: log.number,
       reshape,
       isFlat: target.isFlat,
-      next: await nextOffsets(sink, new Set([...(positions?.keys() ?? []), ...expected.blocks().map(partitionOfBlock)]), positions),
+      next,
       onNotCopied: (position, index, text) => expected.remove(position, contents ? comparedText(text) : index),
     })
     const differing =
@@ -168,7 +180,9 @@ async function copyLog(log: AuditedLog, positions: PartitionOffsets | undefined,
     const blocks = differing.filter(block => expected.rowsIn(block) > 0 && writer.isWanted(lastPosition(block)))
     await writeBlocks(blocks, expected, writer, isCopied, parts)
     await writer.finish(positions)
-    await copyReplays(log.number, new Set(expected.blocks().map(partitionOfBlock)), isCopied, parts)
+    if ((await replaysIn(source.audit, partitions)).size > replays.size) {
+      throw new SystemicError(`dead letters of the log "${log.name}" were replayed into the source meanwhile: copy again`)
+    }
     await sink.setCounts?.(writer.countsOf(log, positions))
     const actual = await sumsOf(target.audit, ranges, text => text)
     const { number, name, id, writer: owner } = log
@@ -255,20 +269,22 @@ async function writeBlocks(
   }
 }
 
-async function copyReplays(
-  log: number,
-  partitions: ReadonlySet<number>,
-  isCopied: (position: bigint) => boolean,
-  { source, target, signal }: CopyParts,
-): Promise<void> {
-  const positions = new Set<bigint>()
+async function replaysOf(audit: CopyAudit, log: number, partitions: Iterable<number>): Promise<bigint[]> {
+  const positions: bigint[] = []
   for (const partition of partitions) {
-    for (const offset of await source.audit.replayed(log, partition, 0, limits.offset)) {
-      const position = packedPosition(log, partition, offset)
-      if (isCopied(position)) positions.add(position)
-    }
+    for (const offset of await audit.replayed(log, partition, 0, limits.offset)) positions.push(packedPosition(log, partition, offset))
   }
-  if (positions.size > 0) await (await target.openReplays(log)).note(positions, signal)
+  return positions
+}
+
+/** @throws SystemicError if the target has passed messages that were replayed into the source after an earlier copy */
+function checkReplays(replays: ReadonlySet<bigint>, noted: ReadonlySet<bigint>, next: ReadonlyMap<number, number>): void {
+  for (const position of replays) {
+    if (noted.has(position) || offsetIn(position) >= (next.get(partitionIn(position)) ?? 0)) continue
+    throw new SystemicError(
+      `the dead letter of offset ${offsetIn(position)} of partition ${partitionIn(position)} was replayed into the source after an earlier copy, and the target has passed it: copy into an empty store`,
+    )
+  }
 }
 
 /** @returns the text of a row as the target stores it; undefined for a document that is nothing there. Throws DecodeError, ForeignRowError */

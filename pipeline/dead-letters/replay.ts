@@ -152,9 +152,13 @@ export async function replay(parts: ReplayParts, filter: DeadLetterFilter, optio
       leave(id, 'its dead letter does not contain the whole message, which was too large: read it from its topic at this position')
       return
     }
+    if (found.state === 'erased') {
+      leave(id, 'it was erased: drop it')
+      return
+    }
     const erasedAt = erasureOf(piece.erased, found)
     if (erasedAt !== undefined) {
-      leave(id, `the rows of its channel or publisher were erased on ${erasedAt}: erase them again, or drop the dead letter`)
+      leave(id, `rows of its channel or publisher were erased on ${erasedAt}, and it has some of that time: drop it`)
       return
     }
     const { batch } = piece

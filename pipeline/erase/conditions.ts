@@ -11,7 +11,7 @@ export interface Conditions {
 }
 
 /** No finer than what all stores can delete by. */
-const timePattern = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2}))?$/
+const timePattern = /^\d{4}-\d{2}-\d{2}(T(?!24)\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2}))?$/
 
 /** @throws RangeError that says what is wrong */
 export function erasureFilter({ channel, publisher, before }: Conditions, nowMs = Date.now()): ErasureFilter {
@@ -27,7 +27,7 @@ export function erasureFilter({ channel, publisher, before }: Conditions, nowMs 
 }
 
 function timeOf(text: string, nowMs: number): number {
-  const ms = timePattern.test(text) ? Date.parse(text) : Number.NaN
+  const ms = timePattern.test(text) && isDay(text.slice(0, 10)) ? Date.parse(text) : Number.NaN
   if (Number.isNaN(ms)) {
     throw new RangeError(
       `${JSON.stringify(text)} is not a day (2026-01-01), nor a time to the millisecond with its zone (2026-01-01T12:00:00Z)`,
@@ -35,4 +35,10 @@ function timeOf(text: string, nowMs: number): number {
   }
   if (ms > nowMs) throw new RangeError(`${text} is in the future`)
   return ms
+}
+
+/** A date is parsed as a later one if its month is shorter. */
+function isDay(date: string): boolean {
+  const ms = Date.parse(date)
+  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(date)
 }

@@ -1,12 +1,12 @@
 // Erases messages from a store: their rows, and their dead letters, which a replay could store. Says what logs still have of them.
 //
 // The note of the erasure is written first, so that from then on no replay stores what is erased, and `verify` does not call it missing. It ends with
-// the offsets that the erasure reached: later messages are not affected. An erasure that was interrupted stays without an end, and the next one with the
-// same conditions goes on with it.
+// the offsets that the erasure reached: later messages are not affected. An erasure that was killed stays without an end, and the next one with the same
+// conditions goes on with it.
 
 import { randomUUID } from 'node:crypto'
 import type { AuditedLog, StoreAudit } from '../../sinks/audit.ts'
-import type { ErasedLog, ErasedOffsets, Erasure, ErasureFilter, StoreErasure } from '../../sinks/erasure.ts'
+import type { ErasedLog, ErasedOffsets, ErasureFilter, StoreErasure } from '../../sinks/erasure.ts'
 import { type CommittedOf, positionsOf } from '../audit/verify.ts'
 import { selectDeadLetters } from '../dead-letters/filter.ts'
 import { resolutionMessage } from '../dead-letters/parse.ts'
@@ -54,6 +54,8 @@ export interface HeldTopic {
   readonly compacted?: true
   /** Its retention is not known. */
   readonly unknown?: true
+  /** How many of them the writer has not stored yet; those that meet the conditions are stored after this. */
+  readonly not_stored?: number
 }
 
 export interface EraseReport {
@@ -62,7 +64,7 @@ export interface EraseReport {
   readonly id?: string
   /** By format, before it was erased. */
   readonly found: Readonly<Record<string, number>>
-  /** Number of rows deleted, also by runs that were interrupted. */
+  /** Number of rows deleted; dead letters also by runs that were killed. */
   readonly rows: number
   readonly dead_letters: number
   readonly held: readonly HeldTopic[]
@@ -73,36 +75,39 @@ export interface EraseReport {
 /** Erases, in this or another process. */
 export type Erase = (filter: ErasureFilter, options?: EraseOptions) => Promise<EraseReport>
 
+interface LogToErase {
+  readonly log: AuditedLog
+  readonly erased: ErasedTopic
+  /** Messages below are in the store, so this run deletes their rows. */
+  readonly stored: PartitionOffsets
+}
+
 const neverAborted = new AbortController().signal
-/** How often the number of rows is noted. */
-const noteEveryMs = 5_000
 
 /** @throws LogUnavailableError, SystemicError, SinkError, errors of the store */
 export async function erase(parts: EraseParts, filter: ErasureFilter, options: EraseOptions = {}): Promise<EraseReport> {
   const { store, audit, committed, clock = Date.now } = parts
   const { dryRun = false, onProgress, signal = neverAborted } = options
   const logs = await audit.logs()
-  const topics: { log: AuditedLog; erased: ErasedTopic }[] = []
+  const topics: LogToErase[] = []
   const absent: string[] = []
   for (const log of logs) {
     const erased = await parts.topicOf(log)
     if (erased === undefined) absent.push(`${log.name} (id ${log.id})`)
-    else topics.push({ log, erased })
+    else {
+      const stored = committed === undefined ? positionsOf(log) : (await committed(log.writer, erased.topic)).offsets
+      topics.push({ log, erased, stored })
+    }
   }
   const found = await store.count(filter, signal)
   const total = [...found.values()].reduce((sum, rows) => sum + rows, 0)
-  const report = { found: Object.fromEntries(found), held: await heldBy(topics.map(({ erased }) => erased)), absent }
+  const report = { found: Object.fromEntries(found), held: await heldBy(topics), absent }
   if (dryRun) {
     let deadLetters = 0
     for (const { erased } of topics) for await (const _ of lettersOf(erased, filter)) deadLetters++
     return { erased: false, ...report, rows: total, dead_letters: deadLetters }
   }
 
-  // Messages below these positions are in the store, so this run deletes their rows.
-  const storedBelow = new Map<AuditedLog, PartitionOffsets>()
-  for (const { log, erased } of topics) {
-    storedBelow.set(log, committed === undefined ? positionsOf(log) : (await committed(log.writer, erased.topic)).offsets)
-  }
   let erasure = (await audit.erasures()).findLast(known => known.endedMs === undefined && isSame(known, filter)) ?? {
     id: randomUUID(),
     ...filter,
@@ -111,45 +116,48 @@ export async function erase(parts: EraseParts, filter: ErasureFilter, options: E
     deadLetters: 0,
     logs: [],
   }
-  await note({})
-  // First, since a dead letter that is open could be replayed.
-  for (const { erased } of topics) {
-    if (erased.deadLetters === undefined) continue
-    const resolved = await appendGrouped(erased.deadLetters.log, resolutionsOf(lettersOf(erased, filter), clock() * 1000))
-    if (resolved > 0) await note({ deadLetters: erasure.deadLetters + resolved })
+  await store.note(erasure)
+  try {
+    // First, since a dead letter that is open could be replayed.
+    for (const { erased } of topics) {
+      if (erased.deadLetters === undefined) continue
+      const resolved = await appendGrouped(erased.deadLetters.log, resolutionsOf(lettersOf(erased, filter), clock() * 1000))
+      erasure = { ...erasure, deadLetters: erasure.deadLetters + resolved }
+      if (resolved > 0) await store.note(erasure)
+    }
+    let done = 0
+    await store.erase(filter, signal, async rows => {
+      done += rows
+      erasure = { ...erasure, rows: erasure.rows + rows }
+      onProgress?.(done, total)
+    })
+  } catch (error) {
+    // If this fails too, it stays without an end, as after a kill.
+    await end(false).catch(() => undefined)
+    throw error
   }
-  let done = 0
-  let notedMs = performance.now()
-  await store.erase(filter, signal, async rows => {
-    done += rows
-    erasure = { ...erasure, rows: erasure.rows + rows }
-    onProgress?.(done, total)
-    if (performance.now() - notedMs < noteEveryMs) return
-    notedMs = performance.now()
-    await note({})
-  })
-  await note({ endedMs: clock(), logs: await reached() })
+  await end(true)
   return { erased: true, id: erasure.id, ...report, rows: erasure.rows, dead_letters: erasure.deadLetters }
 
-  async function note(more: Partial<Erasure>): Promise<void> {
-    erasure = { ...erasure, ...more }
-    await store.note(erasure)
-  }
-
-  /** What a store without positions had when it ended is not known: its writer may have written whatever the log has. */
-  async function reached(): Promise<ErasedLog[]> {
+  /**
+   * What a store without positions had when it ended is not known: its writer may have written whatever the log has.
+   *
+   * @param isDone whether no row is left of messages that were stored before
+   */
+  async function end(isDone: boolean): Promise<void> {
     const now = await audit.logs()
     const erasedLogs: ErasedLog[] = []
-    for (const { log, erased } of topics) {
+    for (const { log, erased, stored } of topics) {
       const ends =
         committed === undefined
           ? positionsOf(now.find(({ number, id }) => number === log.number && id === log.id))
           : new Map([...(await erased.topic.bounds())].map(([partition, { end }]) => [partition, end]))
       const partitions: Record<string, ErasedOffsets> = {}
-      for (const [partition, end] of ends) partitions[partition] = { stored: storedBelow.get(log)!.get(partition) ?? 0, reached: end }
+      for (const [partition, reached] of ends) partitions[partition] = { stored: isDone ? (stored.get(partition) ?? 0) : 0, reached }
       erasedLogs.push({ number: log.number, id: log.id, partitions })
     }
-    return erasedLogs
+    erasure = { ...erasure, endedMs: clock(), logs: erasedLogs }
+    await store.note(erasure)
   }
 }
 
@@ -178,10 +186,13 @@ function isSame(one: ErasureFilter, other: ErasureFilter): boolean {
   return one.channel === other.channel && one.publisher === other.publisher && one.beforeMs === other.beforeMs
 }
 
-async function heldBy(topics: readonly ErasedTopic[]): Promise<HeldTopic[]> {
+async function heldBy(topics: readonly LogToErase[]): Promise<HeldTopic[]> {
   const held = new Map<string, HeldTopic>()
-  for (const { topic, retention, deadLetters } of topics) {
-    held.set(topic.name, await heldTopic(topic, retention))
+  for (const { erased, stored } of topics) {
+    const { topic, retention, deadLetters } = erased
+    let notStored = held.get(topic.name)?.not_stored ?? 0
+    for (const [partition, { start, end }] of await topic.bounds()) notStored += end - Math.max(start, stored.get(partition) ?? start)
+    held.set(topic.name, { ...(await heldTopic(topic, retention)), ...(notStored > 0 ? { not_stored: notStored } : {}) })
     if (deadLetters !== undefined) held.set(deadLetters.reader.name, await heldTopic(deadLetters.reader, deadLetters.retention))
   }
   return [...held.values()]

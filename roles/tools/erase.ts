@@ -41,10 +41,11 @@ Without --yes it counts rows and dead letters, says what the logs still have of 
 deletes the rows, in steps beside a running writer, and marks the dead letters as erased: no replay stores them. It notes in the store what
 was erased, when, by which conditions and how many rows, so that ./sluice verify and ./sluice trace say "erased", and not "missing".
 
-Rows that are stored while it runs may be deleted or stay. If it is interrupted, run it again: it continues.
+Rows that are stored while it runs may be deleted or stay, and so do messages that the writer has not stored yet. Ctrl-C ends it after a
+step; what is deleted stays deleted.
 
-It cannot delete messages from a log, which keeps them for its retention, nor from backups. If the log is read again from its start, or an
-older backup is restored, erase again: ./sluice verify finds rows that are back.
+It cannot delete messages from a log, which keeps them for its retention, nor from backups. If the log is read again from its start, erase
+again: ./sluice verify finds rows that are back. A restored backup has only the notes of its time: keep what --list prints elsewhere too.
 
 Run it with the options of the writer. It needs the permission to delete rows.
 
@@ -102,7 +103,9 @@ async function withErasures(
           topicOf: (log: AuditedLog) => target.openErasedTopic(log),
           ...(committed === undefined ? {} : { committed }),
         }
-        return erase(parts, filter, options)
+        const stop = new AbortController()
+        process.once('SIGINT', () => stop.abort(new ToolError('stopped: run it again to erase the rest')))
+        return erase(parts, filter, { ...options, signal: stop.signal })
       },
     })
   } finally {
@@ -149,7 +152,7 @@ function countOf(many: number, what: string): string {
 }
 
 function heldWords({ topic, messages, ...retention }: HeldTopic): string {
-  const { kept_ms: keptMs, kept_bytes: keptBytes, compacted = false, unknown = false } = retention
+  const { kept_ms: keptMs, kept_bytes: keptBytes, compacted = false, unknown = false, not_stored: notStored = 0 } = retention
   const until =
     keptMs === undefined
       ? 'it keeps them without a limit of time'
@@ -159,7 +162,9 @@ function heldWords({ topic, messages, ...retention }: HeldTopic): string {
     ...(keptBytes === undefined ? [] : [`earlier beyond ${keptBytes} bytes in a partition (retention.bytes)`]),
     ...(compacted ? ['it is compacted: the last message of a channel stays until the next one'] : []),
   ]
-  return `the log ${plain(topic)} has ${countOf(messages, 'message')} of all channels: ${unknown ? 'its retention cannot be read' : words.join('; ')}`
+  const kept = unknown ? 'its retention cannot be read' : words.join('; ')
+  const coming = notStored > 0 ? `; ${notStored} of them are not stored yet, and so are not erased` : ''
+  return `the log ${plain(topic)} has ${countOf(messages, 'message')} of all channels: ${kept}${coming}`
 }
 
 /** The table for people. */

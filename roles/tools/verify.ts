@@ -143,7 +143,7 @@ export function verifyWords(report: VerifyReport): string {
   }
   if (unfinished !== undefined) {
     lines.push(
-      `${unfinished} ${unfinished === 1 ? 'erasure has' : 'erasures have'} not ended (./sluice erase --list): run it again; until then, none of the rows that it reaches counts as missing`,
+      `${unfinished} ${unfinished === 1 ? 'erasure has' : 'erasures have'} not ended (./sluice erase --list): run it again, or wait for its end; until then no row that it reaches can count as missing`,
       '',
     )
   }
@@ -155,7 +155,9 @@ export function verifyWords(report: VerifyReport): string {
   lines.push(
     holds
       ? `ok: ${received} messages in ${partitions.length} ${partitions.length === 1 ? 'partition' : 'partitions'}${contents ? ', with every column of their rows' : ''}, ${inFlight} more in flight${lostWords}`
-      : `faults in ${wrong} of ${partitions.length} partitions${lostWords}`,
+      : wrong === 0
+        ? `no faults found, and an erasure has not ended${lostWords}`
+        : `faults in ${wrong} of ${partitions.length} partitions${lostWords}`,
   )
   return `${lines.join('\n')}\n`
 }

@@ -3,7 +3,7 @@
 import type { Database, SqlValue, Transaction } from '../../database/database.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
 import { type ErasureFilter, erasureText, type OnErased, type StoreErasure } from '../erasure.ts'
-import { denied, isAnswer, lockTimeout } from './errors.ts'
+import { denied, isAnswer, lockTimeout, missingTable } from './errors.ts'
 import { attachedMonths, dropMonths, type MonthlyTable, monthlyTables, monthStart, startOfMonth } from './months.ts'
 import { rowTables } from './registry.ts'
 import { deleteRows, publisherKey } from './schema.ts'
@@ -167,8 +167,13 @@ export function openErasure(database: Database): StoreErasure {
       for (const name of months) {
         signal.throwIfAborted()
         const isWhole = startOfMonth(table, name) < keep.getTime()
-        if (isWhole && (await dropMonth(table, name, keep, onRows))) continue
-        await deleteRows(database, `sluice.${name}`, isOld, { signal, onRows })
+        try {
+          if (isWhole && (await dropMonth(table, name, keep, onRows))) continue
+          await deleteRows(database, `sluice.${name}`, isOld, { signal, onRows })
+        } catch (error) {
+          // The retention, or another erasure, has dropped it meanwhile.
+          if (!isAnswer(error, missingTable)) throw error
+        }
       }
       await deleteRows(database, `sluice.${table.prefix}_default`, isOld, { signal, onRows })
     }

@@ -3,6 +3,7 @@
 import { type Command, Option } from 'commander'
 import { ToolError, writeOutput } from '../../../bin/streams.ts'
 import { copyStore, type LogCopy } from '../../../pipeline/copy/copy.ts'
+import type { PartitionOffsets } from '../../../pipeline/log.ts'
 import type { AuditedLog } from '../../../sinks/audit.ts'
 import { currentLogs } from '../../../sinks/logs.ts'
 import { databaseNames, type StoreName, storeNamesText } from '../../stores/store.ts'
@@ -27,7 +28,10 @@ export function addCommands(command: Command, sources: Sources): void {
     .argument('<source>', storeNamesText)
     .argument('<target>', 'the same, or another kind')
     .option('--config <file>', "TOML file of the source's writer (default: the path in SVC_<STORE>_WRITER_CONFIG_PATH)")
-    .option('--to-config <file>', "TOML file of the target's writer (default: the same, for its kind)")
+    .option(
+      '--to-config <file>',
+      "TOML file of the target's writer (default: that of the source if both are of one kind, else as for the source)",
+    )
     .addOption(new Option('--to-url <url>', 'address of the target, instead of that in its options').env('SVC_COPY_URL'))
     .option('--contents', 'compare every column of every row, and not only which rows there are')
     .option('--json', 'print a JSON object')
@@ -81,7 +85,9 @@ async function copied(
   const progress = openProgress('rows copied')
   const cleanup: (() => Promise<unknown>)[] = [() => source.close()]
   try {
-    const toFlags = { ...(toConfig === undefined ? {} : { config: toConfig }), ...(toUrl === undefined ? {} : { storeUrl: toUrl }) }
+    // A file has the options of one kind of store.
+    const toFile = toConfig ?? (from === to ? config : undefined)
+    const toFlags = { ...(toFile === undefined ? {} : { config: toFile }), ...(toUrl === undefined ? {} : { storeUrl: toUrl }) }
     const target = await openTarget(to, toFlags, sources)
     cleanup.push(() => target.close())
     const [sourceAudit, targetAudit] = [await source.openAudit(), await target.openAudit()]
@@ -96,7 +102,9 @@ async function copied(
         isFlat: source.kind.takesFlat,
         async positionsOf(log) {
           if (current.has(log.number)) await checkStopped(log)
-          return source.positionsOf(log)
+          const positions = await source.positionsOf(log)
+          if (positions !== undefined) await checkNotBeyond(target, log, positions)
+          return positions
         },
       },
       target: {
@@ -142,6 +150,19 @@ function checkApart(source: Target, target: Target): void {
     throw new ToolError(
       'the source and the target are one store: give the address of the target with --to-url, or its file with --to-config',
     )
+}
+
+/** @throws ToolError if the writer of a store without positions has gone on since an earlier copy: it would begin again where the source stands */
+async function checkNotBeyond(target: Target, { name, writer }: AuditedLog, positions: PartitionOffsets): Promise<void> {
+  const committed = await target.committed?.(writer, { name, partitions: Math.max(0, ...positions.keys()) + 1 })
+  for (const [partition, offset] of committed?.offsets ?? []) {
+    const position = positions.get(partition) ?? 0
+    if (offset > position) {
+      throw new ToolError(
+        `the consumer group ${committed!.group} of the target stands at offset ${offset} of partition ${partition}, and the source at ${position}: a writer has stored into the target since, so it is no longer copied to`,
+      )
+    }
+  }
 }
 
 /** The writer of a store without positions goes on where its group stands. */

@@ -138,6 +138,31 @@ test('a source whose writer goes on meanwhile is not copied', async () => {
   )
 })
 
+test('what is replayed or erased in the source meanwhile is found, and what was replayed later cannot be added behind the target', async () => {
+  const source = await sourceWith([plain(0), { offset: 1, outcome: 'deadLettered' }, plain(2)])
+  const target = createFakeStore()
+  const parts = partsOf(source, target)
+  const meanwhile = (change: () => unknown): CopyParts => ({
+    ...parts,
+    target: {
+      ...parts.target,
+      async openSink(identity) {
+        await change()
+        return parts.target.openSink(identity)
+      },
+    },
+  })
+  const note = { id: 'e', channel: 'c', startedMs: 1, endedMs: 2, rows: 1, deadLetters: 0, logs: [] }
+  const erasing = copyStore(meanwhile(() => openFakeErasure(source).note(note)))
+  await expect(erasing).rejects.toThrow('messages were erased from the source meanwhile: erase them from the target too, and copy again')
+  const replaying = copyStore(meanwhile(() => openFakeReplaySink(source, 1).note(new Set([packedPosition(1, 0, 1)]), signal)))
+  await expect(replaying).rejects.toThrow('dead letters of the log "messages" were replayed into the source meanwhile: copy again')
+  await expect(copyStore(parts)).rejects.toThrow(
+    'the dead letter of offset 1 of partition 0 was replayed into the source after an earlier copy, and the target has passed it: copy into an empty store',
+  )
+  expect((await openFakeAudit(target).replayed(1, 0, 0, 9)).size).toBe(0)
+})
+
 test('a target that has the number of a log for another one, or was written since, is refused, and so is a source without logs', async () => {
   const source = await sourceWith([plain(0), plain(1)])
   const { store: taken } = await openFakeSink({ ...log, logName: 'other' })

@@ -223,6 +223,8 @@ test.each([
   [{ before: '2026-01-01T12:00' }, expect.stringContaining(' is not a day ')],
   [{ before: '2026-01-01T12:00:00.0001Z' }, expect.stringContaining(' is not a day ')],
   [{ before: '2026-13-01' }, expect.stringContaining(' is not a day ')],
+  [{ before: '2026-02-29' }, expect.stringContaining(' is not a day ')],
+  [{ before: '2026-01-31T24:00Z' }, expect.stringContaining(' is not a day ')],
   [{ before: '9999-01-01' }, '9999-01-01 is in the future'],
 ])('conditions of an erasure that are none are refused: %j', async (body, detail) => {
   expect(await ask('POST', '/admin/erase', { body })).toMatchObject({ status: 400, json: { detail } })

@@ -119,6 +119,7 @@ test('messages that the writer stores later are not affected, and their rows may
   const these = await siteWith([pack(1), pack(2)])
   await erased(these, { channel: 'c1' })
   await these.world.log.append([pack(3)])
+  expect((await erased(these, { channel: 'c1' }, { dryRun: true })).held[0]).toMatchObject({ messages: 3, not_stored: 1 })
   these.world.store.nextOffsets.set('1/0', 3)
   these.books.set('1/0', { ...these.books.get('1/0')!, received: 3, stored: 3 })
   expect((await these.verify()).partitions[0]).toMatchObject({ recount: { erased: 2 }, faults: { missing: 1 } })
@@ -136,21 +137,28 @@ test('rows that come back are a fault that says what to do', async () => {
   expect((await these.verify()).holds).toBe(true)
 })
 
-test('an erasure that was interrupted is finished by the next, and until then nothing that it reaches is missing', async () => {
+/** A store whose process ends after it has deleted the first rows, or all. */
+function killedStore(store: EraseParts['store'], afterAll = false): EraseParts['store'] {
+  const die = () => Promise.reject(new Error('killed'))
+  const killed = {
+    ...store,
+    async erase(...[filter, signal, onErased]: Parameters<typeof store.erase>) {
+      killed.note = die
+      await store.erase(filter, signal, afterAll ? onErased : die)
+      return await die()
+    },
+  }
+  return killed
+}
+
+test('an erasure that was killed is finished by the next, and until then nothing that it reaches is missing, and nothing holds', async () => {
   const these = await site()
   const parts = partsOf(these)
-  const killed: EraseParts['store'] = {
-    ...parts.store,
-    erase: (filter, signal) =>
-      parts.store.erase(filter, signal, async () => {
-        throw new Error('killed')
-      }),
-  }
-  await expect(erase({ ...parts, store: killed }, { publisher: 't1' })).rejects.toThrow('killed')
+  await expect(erase({ ...parts, store: killedStore(parts.store) }, { publisher: 't1' })).rejects.toThrow('killed')
   expect(values(these)).toEqual([1, 3, 4])
-  expect(await these.verify()).toMatchObject({ holds: true, erasures_unfinished: 1 })
+  expect(await these.verify()).toMatchObject({ holds: false, erasures_unfinished: 1, partitions: [{ holds: true }] })
   const { id, ...report } = await erased(these, { publisher: 't1' })
-  expect(report).toMatchObject({ found: { messages: 1 }, dead_letters: 1 })
+  expect(report).toMatchObject({ found: { messages: 1 }, rows: 1, dead_letters: 1 })
   expect([...these.world.store.erasures.keys()]).toEqual([id])
   const { recount } = (await these.verify()).partitions[0]!
   expect([recount.stored, recount.erased]).toEqual([2, 1])
@@ -159,16 +167,36 @@ test('an erasure that was interrupted is finished by the next, and until then no
 test('an erasure is noted before it deletes anything', async () => {
   const these = await site()
   const parts = partsOf(these)
-  const killed: EraseParts['store'] = {
-    ...parts.store,
-    async erase(filter, signal, onErased) {
-      await parts.store.erase(filter, signal, onErased)
-      throw new Error('killed')
-    },
-  }
-  await expect(erase({ ...parts, store: killed }, { channel: 'c2' })).rejects.toThrow('killed')
+  await expect(erase({ ...parts, store: killedStore(parts.store, true) }, { channel: 'c2' })).rejects.toThrow('killed')
   expect(values(these)).toEqual([1, 2, 3])
-  expect(await these.verify()).toMatchObject({ holds: true, erasures_unfinished: 1 })
+  expect(await these.verify()).toMatchObject({ erasures_unfinished: 1, partitions: [{ holds: true, recount: { erased: 1 } }] })
+})
+
+test('an erasure that fails has ended: what it has not deleted may stay, and nothing that is stored later may be missing', async () => {
+  const these = await site()
+  const parts = partsOf(these)
+  const failing: EraseParts['store'] = {
+    ...parts.store,
+    erase: (filter, signal, onErased) =>
+      parts.store.erase(filter, signal, async rows => {
+        await onErased(rows)
+        throw new Error('the store is away')
+      }),
+  }
+  await expect(erase({ ...parts, store: failing, clock: () => 7_000 }, { publisher: 't1' })).rejects.toThrow('the store is away')
+  expect(values(these)).toEqual([1, 3, 4])
+  const [note] = erasuresIn([...these.world.store.erasures.values()])
+  expect(note).toMatchObject({ endedMs: 7_000, rows: 1, deadLetters: 1, logs: [{ partitions: { 0: { stored: 0, reached: 6 } } }] })
+  expect(await these.verify()).toMatchObject({ holds: true })
+  await erased(these, { publisher: 't1' })
+  expect([values(these), (await these.verify()).holds]).toEqual([[3, 4], true])
+})
+
+test('a letter that was erased is not replayed, also if the store has lost the note of it', async () => {
+  const these = await site()
+  await erased(these, { publisher: 't1' })
+  these.world.store.erasures.clear()
+  expect(await replayOf(these, { ids: ['1-0-1'] })).toMatchObject({ replayed: 0, reasons: [{ reason: 'it was erased: drop it' }] })
 })
 
 test('no replay stores what was erased, whether a letter is named, open again or was not found', async () => {

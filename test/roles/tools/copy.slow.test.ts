@@ -1,5 +1,7 @@
 // `sluice copy` on real servers: from a store whose writer was stopped to another one, whose writer goes on from there, and back.
 
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { openKafkaLog } from '../../../pipeline/kafka/log.ts'
 import type { OutgoingMessage } from '../../../pipeline/log.ts'
@@ -10,6 +12,7 @@ import { outgoing } from '../../pipeline/message.ts'
 import { describeWithKafka } from '../../servers/kafka.ts'
 import { describeWithMongo } from '../../servers/mongo.ts'
 import { describeWithPostgres } from '../../servers/postgres.ts'
+import { temporaryFolder } from '../../temporary-folder.ts'
 import { type Environment, runSluice, startWriter, untilReady, type WriterProcess } from '../../writer/process.ts'
 import { shortWaits } from '../../writer/site.ts'
 
@@ -74,6 +77,9 @@ describeWithKafka('./sluice copy', kafka =>
         await whenStored('document', back, 46)
         expect(await next.metric('component_received_events_total')).toBe(23)
         await next.stop()
+        expect((await runSluice(['copy', 'relational', 'document'], first)).printed).toMatch(
+          /^the consumer group relational of the target stands at offset \d+ of partition \d, and the source at \d+: a writer has stored into/,
+        )
 
         expect(await copied('document', 'relational', back)).toMatchObject({ code: 0, report: { logs: [{ written: 82 }] } })
         const { printed } = await verified('relational', back)
@@ -89,6 +95,14 @@ describeWithKafka('./sluice copy', kafka =>
         const again = await runSluice(['copy', 'document', 'relational'], back)
         expect([again.code, again.printed]).toEqual([1, expect.stringMatching(/WRONG[^]*: 0 of 82 were copied now\n$/)])
         expect(await verified('relational', back)).toMatchObject({ code: 0 })
+        const elsewhere = { SVC_COPY_URL: await postgres.createDatabase() }
+        const file = join(temporaryFolder(), 'writer.toml')
+        writeFileSync(
+          file,
+          `[log]\nbrokers = ${JSON.stringify(kafka.brokers)}\ntopic = "${topic}"\ngroup = "relational"\n[store]\nurl = "${back.SVC_RELATIONAL_URL}"\n`,
+        )
+        const moved = await runSluice(['copy', 'relational', 'relational', '--config', file], elsewhere)
+        expect([moved.code, moved.printed]).toEqual([0, expect.stringMatching(/\nok: the target has all 123 rows; 123 were copied now\n$/)])
       })
 
       test('one store is not copied to itself, and without an address it says which one is missing', async () => {
