@@ -70,7 +70,7 @@ describeWithOwnPostgres('server', postgres => {
           if (sql.includes('count(*) AS rows FROM sluice.records_2026_01')) await database.execute('DROP TABLE sluice.records_2026_01')
           return database.query(sql, ...rest)
         },
-      } as Database
+      }
       expect(await erased(racing)).toMatchObject({ rows: 7, left: { records: 2, documents: 2 }, months: [] })
     })
 
