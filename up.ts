@@ -29,6 +29,8 @@ import { openapiRoutes } from './http/openapi/openapi.ts'
 import { createServer } from './http/server.ts'
 import { readServerTls } from './http/tls-files.ts'
 import type { Administration } from './pipeline/administration.ts'
+import { openCompactedFile } from './pipeline/compacted-file.ts'
+import type { OpenCompactedTopic } from './pipeline/compacted-topic.ts'
 import { openEmbeddedLog } from './pipeline/embedded-log/log.ts'
 import { logMetrics } from './pipeline/embedded-log/metrics.ts'
 import { openEmbeddedSource } from './pipeline/embedded-log/source.ts'
@@ -41,8 +43,8 @@ import { readerOfAppends } from './pipeline/live/appends.ts'
 import { openLiveMessages } from './pipeline/live/live.ts'
 import { memoryBytesMax } from './pipeline/memory.ts'
 import { mqttConnectionsIn } from './pipeline/mqtt/metrics.ts'
-import { openEmbeddedRetained } from './pipeline/mqtt/retained/embedded.ts'
-import { openEmbeddedSessions } from './pipeline/mqtt/sessions/embedded.ts'
+import { openRetained } from './pipeline/mqtt/retained/store.ts'
+import { openSessions } from './pipeline/mqtt/sessions/store.ts'
 import { deadLettersTopic, openDeadLetters } from './pipeline/writer/dead-letters.ts'
 import { openDecoder } from './pipeline/writer/decode.ts'
 import { pipelineMetrics } from './pipeline/writer/metrics.ts'
@@ -315,10 +317,10 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   app.register(administration.routes)
   closeLater(() => closeServer(app, requestDrainMsMax))
   const hasSessions = options.mqtt.enabled && options.mqtt.subscriptionsMax > 0 && options.mqtt.sessionExpirySecondsMax > 0
-  const sessions = hasSessions ? openEmbeddedSessions({ path: join(folder.path, 'mqtt-sessions.sqlite'), logger }) : undefined
+  const openTopic: OpenCompactedTopic = use => openCompactedFile(join(folder.path, `${use.name}.sqlite`), use)
+  const sessions = hasSessions ? openSessions({ openTopic }) : undefined
   if (sessions !== undefined) closeLater(() => sessions.close())
-  const retainedPath = join(folder.path, 'mqtt-retained.sqlite')
-  const retained = options.mqtt.enabled ? openEmbeddedRetained(retainedPath, options.mqtt.retainedMax) : undefined
+  const retained = options.mqtt.enabled ? openRetained(openTopic, options.mqtt.retainedMax) : undefined
   if (retained !== undefined) closeLater(() => retained.close())
   const mqttUrl = await openMqtt({
     ...ingest,

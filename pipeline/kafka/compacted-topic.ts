@@ -1,10 +1,10 @@
-// A compacted topic of one partition that instances share: each reads it whole at its start and then follows it, so all see its records in the same order, within
-// milliseconds. Compaction keeps the last record of each key.
+// A compacted topic of one partition in Kafka, which instances share: all see its records in the same order, within milliseconds.
 
 import { pause, unlessAborted } from '../../config/aborting.ts'
 import type { Logger } from '../../config/logger.ts'
 import type { OutageReport } from '../../config/outage.ts'
 import { logPartition } from '../../transformers/log-partition.ts'
+import type { CompactedTopic, CompactedTopicUse } from '../compacted-topic.ts'
 import { LogUnavailableError } from '../log.ts'
 import { emptyMessage } from '../source.ts'
 import { SystemicError } from '../systemic-error.ts'
@@ -15,40 +15,11 @@ import { type KafkaLog, type KafkaLogSettings, openKafkaLog } from './log.ts'
 import { openKafkaTopicReader } from './topic-reader.ts'
 import { openTopics } from './topics.ts'
 
-export interface CompactedTopicParts {
-  /** With the name of this topic. */
-  readonly settings: KafkaLogSettings
-  /** What is in it, for messages: "sessions of MQTT". */
-  readonly what: string
+export interface CompactedTopicParts extends CompactedTopicUse {
+  /** The options of the section `log`: the topic has the name of that of the messages, and then its own. */
+  readonly log: KafkaLogSettings
   readonly outage: OutageReport
   readonly logger: Logger
-  /** @param payload empty for a tombstone */
-  readonly onRecord: (key: string, offset: number, payload: Uint8Array) => void
-  /** Another topic has the name, or its last records were lost: all that was read counts no more, and offsets are given again. */
-  readonly onLost: () => void
-  /** The error of what cannot be done now: retry. */
-  readonly unavailable: (cause: unknown) => Error
-}
-
-export interface CompactedTopic {
-  /** Whether it cannot be read now. */
-  readonly isAway: boolean
-  /**
-   * Resolves when everything below this offset was read, and what was there at the start.
-   *
-   * @throws unavailable
-   */
-  hasRead(offset: number): Promise<void>
-  /** Resolves when everything was read that is there now. @throws unavailable */
-  hasReadAll(): Promise<void>
-  /**
-   * @param payload undefined for a tombstone
-   * @returns its offset, when it is durable
-   * @throws unavailable
-   */
-  append(key: string, payload: Buffer | undefined): Promise<number>
-  /** Later calls reject. Waits for what is being appended. */
-  close(): Promise<void>
 }
 
 const fetchBytes = 1024 * 1024
@@ -60,7 +31,7 @@ const topicConfig = { 'cleanup.policy': 'compact', 'segment.bytes': String(16 * 
 /** Opens in the background, and creates the topic if it is missing. Until it was read, calls wait for it; while Kafka is away, they reject. */
 export function openCompactedTopic(parts: CompactedTopicParts): CompactedTopic {
   const { what, outage, logger, onRecord, onLost, unavailable } = parts
-  const settings = { ...parts.settings, partitions: 1 }
+  const settings = { ...parts.log, topic: `${parts.log.topic}.${parts.name}`, partitions: 1 }
   const { topic, appendTimeoutMs } = settings
   const closing = new AbortController()
   let log: KafkaLog | undefined
@@ -99,7 +70,10 @@ export function openCompactedTopic(parts: CompactedTopicParts): CompactedTopic {
     const over = AbortSignal.any([closing.signal, broken.signal])
     for await (const chunk of followTopics(options, new Map([[logPartition(0, 0), next]]), over)) {
       const cursor = chunk.cursor()
-      while (cursor.next()) onRecord(cursor.message.channel, cursor.message.offset, cursor.message.payload)
+      while (cursor.next()) {
+        const { channel: key, offset, payload } = cursor.message
+        if (!onRecord(key, offset, payload)) logger.warn({ topic, offset }, `a record is not one of the ${what}: skipping it`)
+      }
       next = chunk.to
       if (next >= end) advance()
     }
@@ -176,6 +150,8 @@ export function openCompactedTopic(parts: CompactedTopicParts): CompactedTopic {
   void follow()
 
   return {
+    isShared: true,
+    appendMsMax: appendTimeoutMs,
     get isAway() {
       return fault !== undefined
     },

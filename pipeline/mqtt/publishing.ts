@@ -19,7 +19,8 @@ import { type Session, topicAliasMax } from './handshake.ts'
 import { checkId } from './packets.ts'
 import { PacketError, reasonOf, reasons } from './reasons.ts'
 import type { Receipts } from './receipts.ts'
-import { type Qos, SessionsUnavailableError } from './sessions/store.ts'
+import type { Qos } from './sessions/records.ts'
+import { SessionsUnavailableError } from './sessions/store.ts'
 
 /** A message as it was received. */
 interface Received {

@@ -6,8 +6,9 @@
 import { crc32 } from 'node:zlib'
 import { endsOf, type Following, type LiveMessage, type LiveMessages } from '../live/messages.ts'
 import { PacketError, reasons } from './reasons.ts'
+import type { KeptReceipt, KeptReceipts } from './sessions/records.ts'
 import type { Persistence } from './sessions/session.ts'
-import { type KeptReceipt, type KeptReceipts, SessionsUnavailableError } from './sessions/store.ts'
+import { SessionsUnavailableError } from './sessions/store.ts'
 import type { StartTimer, Timer } from './timer.ts'
 
 /** What names a message in the log. */

@@ -4,6 +4,7 @@ import type { Logger } from '../../config/logger.ts'
 import { watchDependency } from '../../config/outage.ts'
 import { openWhenThere } from '../../config/run-process.ts'
 import type { RoleListeners } from '../../http/role-listeners.ts'
+import type { OpenCompactedTopic } from '../../pipeline/compacted-topic.ts'
 import { brokerRoutes } from '../../pipeline/ingest/brokers/routes.ts'
 import { openIngestMetrics } from '../../pipeline/ingest/metrics.ts'
 import { openPublisher } from '../../pipeline/ingest/publisher.ts'
@@ -104,12 +105,14 @@ async function openSubscribing(
   { closeLater, outages, logger }: RoleScope<'log' | 'control_plane'>,
 ): Promise<Subscribing> {
   if (!mqtt.enabled) return { live: undefined, sessions: undefined, retained: undefined }
-  const [{ kafkaLiveTopic }, { openKafkaSessions }, { openKafkaRetained }] = await Promise.all([
+  const [{ kafkaLiveTopic }, { openCompactedTopic }, { openSessions }, { openRetained }] = await Promise.all([
     import('../../pipeline/live/kafka.ts'),
-    import('../../pipeline/mqtt/sessions/kafka.ts'),
-    import('../../pipeline/mqtt/retained/kafka.ts'),
+    import('../../pipeline/kafka/compacted-topic.ts'),
+    import('../../pipeline/mqtt/sessions/store.ts'),
+    import('../../pipeline/mqtt/retained/store.ts'),
   ])
-  const retained = openKafkaRetained({ log, topicsMax: mqtt.retainedMax, outage: outages.report('log'), logger })
+  const openTopic: OpenCompactedTopic = use => openCompactedTopic({ ...use, log, outage: outages.report('log'), logger })
+  const retained = openRetained(openTopic, mqtt.retainedMax)
   closeLater(() => retained.close())
   if (mqtt.subscriptionsMax === 0) return { live: undefined, sessions: undefined, retained }
   const message = { payloadBytes: ingest.payloadBytesMax }
@@ -121,7 +124,7 @@ async function openSubscribing(
   })
   closeLater(() => live.close())
   if (mqtt.sessionExpirySecondsMax === 0) return { live, sessions: undefined, retained }
-  const sessions = openKafkaSessions({ log, outage: outages.report('log'), logger })
+  const sessions = openSessions({ openTopic })
   closeLater(() => sessions.close())
   return { live, sessions, retained }
 }

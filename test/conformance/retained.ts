@@ -3,7 +3,8 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test, vi } from 'vitest'
 import { LogUnavailableError } from '../../pipeline/log.ts'
-import type { RetainedMessage, RetainedStore } from '../../pipeline/mqtt/retained/store.ts'
+import type { RetainedMessage } from '../../pipeline/mqtt/retained/records.ts'
+import type { RetainedStore } from '../../pipeline/mqtt/retained/store.ts'
 import { openReopening } from './reopening.ts'
 
 /** A store that can be closed and opened again. */

@@ -2,13 +2,8 @@
 
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test, vi } from 'vitest'
-import {
-  type HeldSession,
-  type KeptSession,
-  type SessionKey,
-  type SessionStore,
-  SessionsUnavailableError,
-} from '../../pipeline/mqtt/sessions/store.ts'
+import type { KeptSession, SessionKey } from '../../pipeline/mqtt/sessions/records.ts'
+import { type HeldSession, type SessionStore, SessionsUnavailableError } from '../../pipeline/mqtt/sessions/store.ts'
 import { openReopening } from './reopening.ts'
 
 /** A store of sessions that can be closed and opened again, and whose clock can be moved. */

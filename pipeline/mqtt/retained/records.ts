@@ -1,7 +1,27 @@
 // Retained messages in memory, and as records of a store: under a name for each topic, a line of JSON and the payload. An empty record clears the topic.
 
 import { HttpError } from '../../../http/errors.ts'
-import type { RetainedMessage, RetainedTopic } from './store.ts'
+import type { Qos } from '../sessions/records.ts'
+
+export interface RetainedTopic {
+  readonly channel: string
+  /** As in the log: dotted. */
+  readonly subtopic: string
+  /** The owner of the thing that publishes, if they registered themselves and have bounds. */
+  readonly boundedOwner?: string | undefined
+}
+
+export interface RetainedMessage extends RetainedTopic {
+  readonly publisher: string
+  readonly contentType: string
+  /** With which it was published. */
+  readonly qos: Qos
+  readonly payload: Uint8Array
+  /** Identifies the log, as a stream's offset does. */
+  readonly log: string
+  readonly partition: number
+  readonly offset: number
+}
 
 const mebibyte = 1024 * 1024
 const payloadBytesMax = 64 * 1024
@@ -50,28 +70,33 @@ export function openRetainedRecords(topicsMax: number) {
     return true
   }
 
+  /** Checks the bounds; messages that are on their way are not counted. @throws HttpError `too_large`, `too_many_requests` */
+  function check(topic: RetainedTopic, payloadBytes: number): void {
+    const full = (why: string): HttpError =>
+      new HttpError('too_many_requests', `${why}: clear one with an empty message that has the retain flag`)
+    const known = get(topic)
+    if (payloadBytes > payloadBytesMax) {
+      throw new HttpError('too_large', `a retained message has at most ${payloadBytesMax} bytes: send less, or clear its retain flag`)
+    }
+    if (known === undefined && (channels.get(topic.channel)?.size ?? 0) >= topicsMax) {
+      throw full(`the channel has ${topicsMax} topics with a retained message, see mqtt.retained_max`)
+    }
+    const counted = known === undefined ? [] : boundsOf(known).map(([whose]) => whose)
+    for (const [whose, bytesMax, what] of boundsOf(topic)) {
+      const more = bytesOf(topic, payloadBytes) - (counted.includes(whose) ? bytesOf(known!, known!.payload.length) : 0)
+      if (more > 0 && (used.get(whose) ?? 0) + more > bytesMax) throw full(`${what} have at most ${bytesMax} bytes`)
+    }
+  }
+
   return {
     get,
     later,
     set,
     remove,
-    check(topic: RetainedTopic, payloadBytes: number): void {
-      const full = (why: string): HttpError =>
-        new HttpError('too_many_requests', `${why}: clear one with an empty message that has the retain flag`)
-      const known = get(topic)
-      if (payloadBytes > payloadBytesMax) {
-        throw new HttpError('too_large', `a retained message has at most ${payloadBytesMax} bytes: send less, or clear its retain flag`)
-      }
-      if (known === undefined && (channels.get(topic.channel)?.size ?? 0) >= topicsMax) {
-        throw full(`the channel has ${topicsMax} topics with a retained message, see mqtt.retained_max`)
-      }
-      const counted = known === undefined ? [] : boundsOf(known).map(([whose]) => whose)
-      for (const [whose, bytesMax, what] of boundsOf(topic)) {
-        const more = bytesOf(topic, payloadBytes) - (counted.includes(whose) ? bytesOf(known!, known!.payload.length) : 0)
-        if (more > 0 && (used.get(whose) ?? 0) + more > bytesMax) throw full(`${what} have at most ${bytesMax} bytes`)
-      }
-    },
+    check,
+    /** Those of a channel, which may change meanwhile. */
     messagesOf: (channel: string): Iterable<RetainedMessage> => channels.get(channel)?.values() ?? [],
+    /** Those that have messages. */
     channels: (): Iterable<string> => channels.keys(),
     /** @returns false if it is not a record of a retained message */
     apply(name: string, record: Uint8Array): boolean {

@@ -9,7 +9,77 @@
 // Compaction keeps only the last record of a key. That is why a claim repeats the session, for readers that know none, and why a save is compared by
 // the offset of its claim, which may be gone.
 
-import type { KeptSession, SessionKey } from './store.ts'
+import type { GroupPosition } from '../../live/dispatch.ts'
+
+/** Whose session it is: client ids are those of a thing, which another thing cannot take. */
+export interface SessionKey {
+  readonly thing: string
+  readonly clientId: string
+}
+
+export type Qos = 0 | 1 | 2
+
+export interface KeptSubscription {
+  /** As it was sent. */
+  readonly filter: string
+  readonly qos: Qos
+  /** Leaves out what the thing itself published. */
+  readonly isNoLocal: boolean
+  /** What comes live has the retain flag with which it was published (MQTT 5 §3.3.1.3). */
+  readonly isRetainAsPublished: boolean
+  readonly identifier?: number | undefined
+}
+
+/** Where a session is in a channel, or a shared subscription: what is in flight is in `inFlight` of the one, and in `unacknowledged` of the other. */
+export interface KeptPosition extends GroupPosition {
+  /** Nothing beyond was sent. Only once the connection has ended, and had got to the end of what one before a crash may have sent. */
+  readonly isEnd: boolean
+}
+
+/** Where a message is in the log. */
+export interface LogOffset {
+  readonly channel: string
+  readonly partition: number
+  readonly offset: number
+}
+
+/** A message that was sent to the client, which has not acknowledged it. */
+export interface KeptDelivery {
+  /** Of its packet. */
+  readonly id: number
+  readonly qos: 1 | 2
+  /** undefined: of QoS 2, and the client has it, or it is not sent again. */
+  readonly at?: LogOffset
+}
+
+/** A message with QoS 2 of the client, until its PUBREL. */
+export interface KeptReceipt {
+  readonly id: number
+  readonly channel: string
+  /** When it was received, microseconds since 1970: names it in the log, with the CRC-32 of its payload. */
+  readonly createdUs: number
+  readonly checksum: number
+  /** false: it may be in the log or not. */
+  readonly isStored: boolean
+  /** How long later connections have had the session: while they wait, the one that began to store it may go on. */
+  readonly waitedMs: number
+}
+
+export interface KeptReceipts {
+  readonly messages: readonly KeptReceipt[]
+  /** By channel, offsets that are not behind those of its messages that may be in the log. */
+  readonly origins: Readonly<Record<string, { readonly log: string; readonly offsets: readonly number[] }>>
+}
+
+export interface KeptSession {
+  readonly subscriptions: readonly KeptSubscription[]
+  /** By channel. */
+  readonly positions: Readonly<Record<string, KeptPosition>>
+  readonly inFlight: readonly KeptDelivery[]
+  readonly receipts: KeptReceipts
+  /** How long it is kept after this save. */
+  readonly keptSeconds: number
+}
 
 export interface SessionRecord {
   /** Absent in a claim. */
@@ -96,21 +166,10 @@ export function openSessionRecords(clock: () => number) {
     /** What is kept; null if there is none, or it has expired. */
     session: (key: SessionKey): KeptSession | null => keptIn(get(key)),
     count: (thing: string): number => [...(things.get(thing)?.values() ?? [])].filter(entry => keptIn(entry) !== null).length,
-    /** The names of those that had expired at this time. */
-    expired: (atMs: number): string[] =>
-      [...things].flatMap(([thing, clients]) =>
-        [...clients].filter(([, { untilMs }]) => untilMs <= atMs).map(([clientId]) => recordName({ thing, clientId })),
-      ),
-    /** By name, what counts though another record is the last of its key. */
-    overwritten: (): [string, SessionRecord][] =>
-      [...things].flatMap(([thing, clients]) =>
-        [...clients]
-          .filter(([, { isOverwritten }]) => isOverwritten)
-          .map(([clientId, { holder, version, untilMs, session }]): [string, SessionRecord] => [
-            recordName({ thing, clientId }),
-            { holder, version, untilMs, session },
-          ]),
-      ),
+    /** By name, the newest of each key. */
+    *all(): Iterable<[string, Entry]> {
+      for (const [thing, clients] of things) for (const [clientId, entry] of clients) yield [recordName({ thing, clientId }), entry]
+    },
     clear(): void {
       things.clear()
       bytes = 0

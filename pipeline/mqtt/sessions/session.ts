@@ -3,7 +3,8 @@
 import type { MqttParts } from '../dependencies.ts'
 import type { Session } from '../handshake.ts'
 import type { Timer } from '../timer.ts'
-import { connectedSeconds, type HeldSession, type KeptSession, SessionsUnavailableError } from './store.ts'
+import type { KeptSession } from './records.ts'
+import { connectedSeconds, type HeldSession, SessionsUnavailableError } from './store.ts'
 
 export interface Persistence {
   /** What an earlier connection left; undefined for nothing, or if the client does not want it. */

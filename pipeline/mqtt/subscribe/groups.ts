@@ -27,7 +27,7 @@ export type Groups = ReturnType<typeof openGroups>
 export type Membership = Awaited<ReturnType<Groups['enter']>>
 
 const tickMs = 1_000
-/** A holder with nothing new saves as often, where others watch it. */
+/** A holder with nothing new saves as often, since other instances watch it. */
 const renewalTicks = 5
 /** How long a position without sessions outlives its members here, for those at other instances. */
 const unkeptSeconds = 60
@@ -84,8 +84,6 @@ function openGroup(parts: GroupsParts, name: string, { channel, levels }: TopicF
   // No thing has such an id.
   const key = { thing: `$share/${channel}`, clientId: name }
   const members = new Set<Member>()
-  /** With other instances, which may have members of the group. */
-  const isShared = sessions.isHeldElsewhere !== undefined
   /** undefined while another instance has the group. */
   let dispatch: Dispatch | undefined
   let held: HeldSession | undefined
@@ -111,16 +109,14 @@ function openGroup(parts: GroupsParts, name: string, { channel, levels }: TopicF
 
   /** Takes the group unless another instance has it. @param isWaiting it had members before */
   async function take(isWaiting: boolean): Promise<void> {
-    if ((await sessions.isHeldElsewhere?.(key)) === true) return
+    if (await sessions.isHeldElsewhere(key)) return
     const over = new AbortController()
     const onEnd = (): void => over.abort()
     held = await sessions.take(key, onEnd, isWaiting ? undefined : checkSpace)
     const { kept } = held
     const keptSeconds = (kept?.keptSeconds ?? 0) - connectedSeconds
     group.expirySeconds = Math.max(group.expirySeconds, keptSeconds)
-    // A position that no session keeps is only for those who wait, perhaps at another instance.
-    const isKept = isWaiting || keptSeconds > 0 || isShared
-    const own = await openDispatch({ ...dispatchParts, onEnd }, isKept ? kept?.positions[channel] : undefined)
+    const own = await openDispatch({ ...dispatchParts, onEnd }, kept?.positions[channel])
     if (over.signal.aborted) return own.stop()
     over.signal.addEventListener('abort', () => {
       own.stop()
@@ -169,7 +165,7 @@ function openGroup(parts: GroupsParts, name: string, { channel, levels }: TopicF
       if (dispatch === undefined) return
       const positions = { [channel]: { ...dispatch.position(), isEnd } }
       const none = { subscriptions: [], inFlight: [], receipts: { messages: [], origins: {} } }
-      ticksToSave = isShared ? renewalTicks : connectedSeconds / 2
+      ticksToSave = renewalTicks
       try {
         const keptSeconds = isEnd && group.expirySeconds === 0 ? unkeptSeconds : group.expirySeconds + connectedSeconds
         await held!.save({ ...none, positions, keptSeconds })

@@ -1,6 +1,6 @@
 // What was sent with QoS 1 or 2 and is not acknowledged. Packet ids stay the same when the session goes on (MQTT 5 §4.4).
 
-import type { KeptDelivery, LogOffset } from '../sessions/store.ts'
+import type { KeptDelivery, LogOffset } from '../sessions/records.ts'
 
 const idMax = 65_535
 

@@ -4,7 +4,7 @@
 import { oncePerMessage } from '../../live/messages.ts'
 import type { RawMessage } from '../../source.ts'
 import { encode, type Version } from '../packets.ts'
-import type { Qos } from '../sessions/store.ts'
+import type { Qos } from '../sessions/records.ts'
 
 export type Outgoing = ReturnType<typeof makeOutgoing>
 

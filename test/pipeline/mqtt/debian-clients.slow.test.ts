@@ -5,14 +5,11 @@ import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
-import { openEmbeddedSessions } from '../../../pipeline/mqtt/sessions/embedded.ts'
 import { describeUnlessMissing } from '../../servers/describe-with.ts'
 import { missingPackages, missingService } from '../../servers/install/apt.ts'
-import { temporaryFolder } from '../../temporary-folder.ts'
 import { channel, key, thing } from '../ingest/site.ts'
-import { silent } from '../kafka/stored-messages.ts'
 import { openFakeTopic } from '../live/fake-topic.ts'
-import { type MqttSite, openSite } from './site.ts'
+import { type MqttSite, openSessionsFile, openSite } from './site.ts'
 
 const missing = missingService('mosquitto', ['mosquitto-clients'], ['/usr/bin/mosquitto_pub', '/usr/bin/mosquitto_sub'])
 const missingPaho = missingPackages({
@@ -26,7 +23,7 @@ const run = promisify(execFile)
 /** Whose subscribers hear what is published, and whose sessions outlive connections. */
 async function open(): Promise<MqttSite> {
   const topic = openFakeTopic(2)
-  const sessions = openEmbeddedSessions({ path: `${temporaryFolder()}/sessions.sqlite`, logger: silent })
+  const sessions = openSessionsFile()
   onTestFinished(() => sessions.close())
   return openSite({
     topic,

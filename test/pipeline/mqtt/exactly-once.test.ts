@@ -5,14 +5,11 @@
 import type { IConnectPacket, IPublishPacket } from 'mqtt-packet'
 import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import { LogUnavailableError, type OutgoingMessage } from '../../../pipeline/log.ts'
-import { openEmbeddedSessions } from '../../../pipeline/mqtt/sessions/embedded.ts'
 import type { SessionStore } from '../../../pipeline/mqtt/sessions/store.ts'
-import { temporaryFolder } from '../../temporary-folder.ts'
 import { channel, thing } from '../ingest/site.ts'
-import { silent } from '../kafka/stored-messages.ts'
 import { type FakeTopic, openFakeTopic } from '../live/fake-topic.ts'
 import type { Client, Version } from './client.ts'
-import { fullWhile, type MqttSite, openSite, ping, publish, type SiteOptions, withHeld } from './site.ts'
+import { fullWhile, type MqttSite, openSessionsFile, openSite, ping, publish, type SiteOptions, withHeld } from './site.ts'
 
 let topic: FakeTopic
 let sessions: SessionStore
@@ -21,7 +18,7 @@ let stored: string[]
 beforeEach(() => {
   topic = openFakeTopic(2)
   stored = []
-  sessions = openEmbeddedSessions({ path: `${temporaryFolder()}/sessions.sqlite`, logger: silent })
+  sessions = openSessionsFile()
   onTestFinished(() => sessions.close())
 })
 

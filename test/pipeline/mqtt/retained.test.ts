@@ -4,17 +4,14 @@ import type { IConnectPacket, IPublishPacket, ISubackPacket, ISubscription } fro
 import { expect, onTestFinished, test } from 'vitest'
 import { logTag } from '../../../pipeline/live/messages.ts'
 import { LogUnavailableError } from '../../../pipeline/log.ts'
-import { openEmbeddedRetained } from '../../../pipeline/mqtt/retained/embedded.ts'
-import type { RetainedMessage, RetainedStore } from '../../../pipeline/mqtt/retained/store.ts'
-import { openEmbeddedSessions } from '../../../pipeline/mqtt/sessions/embedded.ts'
-import type { Qos } from '../../../pipeline/mqtt/sessions/store.ts'
-import { temporaryFolder } from '../../temporary-folder.ts'
+import type { RetainedMessage } from '../../../pipeline/mqtt/retained/records.ts'
+import type { RetainedStore } from '../../../pipeline/mqtt/retained/store.ts'
+import type { Qos } from '../../../pipeline/mqtt/sessions/records.ts'
 import { channel, looseKey, thing } from '../ingest/site.ts'
-import { silent } from '../kafka/stored-messages.ts'
 import { openFakeTopic } from '../live/fake-topic.ts'
 import { openLive } from '../live/follower.ts'
 import type { Client } from './client.ts'
-import { type MqttSite, openSite, pack, ping, publish, type SiteOptions } from './site.ts'
+import { type MqttSite, openRetainedFile, openSessionsFile, openSite, pack, ping, publish, type SiteOptions } from './site.ts'
 
 const base = `channels/${channel}/messages`
 const versions = [4, 5] as const
@@ -24,7 +21,7 @@ interface RetainingSite extends MqttSite {
 }
 
 async function open({ retained, ...own }: SiteOptions = {}): Promise<RetainingSite> {
-  const store = retained ?? openEmbeddedRetained(`${temporaryFolder()}/retained.sqlite`, 3)
+  const store = retained ?? openRetainedFile()
   onTestFinished(() => store.close())
   return { ...(await openSite({ retained: store, ...own })), retained: store }
 }
@@ -129,7 +126,7 @@ test('a message is acknowledged after the log has it and then it is kept; while 
   const kept: string[] = []
   const waiting = Promise.withResolvers<void>()
   let failures = 2
-  const inner = openEmbeddedRetained(`${temporaryFolder()}/retained.sqlite`, 3)
+  const inner = openRetainedFile()
   const retained: RetainedStore = {
     ...inner,
     async keep(message) {
@@ -252,7 +249,7 @@ test('no more are unacknowledged than the client allows, and live messages come 
 })
 
 test('a client that does not read gets no more than fits, and the rest when it reads', async () => {
-  const retained = openEmbeddedRetained(`${temporaryFolder()}/retained.sqlite`, 1_000)
+  const retained = openRetainedFile(1_000)
   const site = await open({ retained })
   const payload = Buffer.alloc(64 * 1024, 'x')
   const subtopics = Array.from({ length: 500 }, (_, at) => `t${at}`)
@@ -270,7 +267,7 @@ test('a client that does not read gets no more than fits, and the rest when it r
 })
 
 test('looking through what is retained, of which nothing matches, leaves turns to others', async () => {
-  const inner = openEmbeddedRetained(`${temporaryFolder()}/retained.sqlite`, 3)
+  const inner = openRetainedFile()
   let all = 0
   let turnMessages = 0
   let most = 0
@@ -368,7 +365,7 @@ test('a message of a user who registered themselves counts for that user', async
 })
 
 test('a session does not send again what was not acknowledged, and ends the packet ids of QoS 2', async () => {
-  const sessions = openEmbeddedSessions({ path: `${temporaryFolder()}/sessions.sqlite`, logger: silent })
+  const sessions = openSessionsFile()
   onTestFinished(() => sessions.close())
   const site = await open({ sessions })
   await site.retained.keep(message({ subtopic: 'a' }))
@@ -386,7 +383,7 @@ test('a session does not send again what was not acknowledged, and ends the pack
 })
 
 test('while it is not known what is kept a subscription is refused, unless it asks for no retained messages', async () => {
-  const inner = openEmbeddedRetained(`${temporaryFolder()}/retained.sqlite`, 3)
+  const inner = openRetainedFile()
   const site = await open({ retained: { ...inner, ready: () => Promise.reject(new LogUnavailableError('away')) } })
   const client = await site.connect()
   const subscriptions = ([0, 1, 2] as const).map(rh => ({ topic: `${base}/a${rh}`, qos: 1 as const, rh }))

@@ -2,35 +2,26 @@
 //
 // Longer than most files: all share one store of sessions and one log.
 
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { IConnackPacket, IConnectPacket, IPublishPacket, ISubackPacket } from 'mqtt-packet'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { type LiveMessages, LiveUnavailableError } from '../../../pipeline/live/messages.ts'
-import { openEmbeddedSessions } from '../../../pipeline/mqtt/sessions/embedded.ts'
 import type { SessionStore } from '../../../pipeline/mqtt/sessions/store.ts'
 import { channel, thing } from '../ingest/site.ts'
 import { type FakeTopic, openFakeTopic } from '../live/fake-topic.ts'
 import { openLive } from '../live/follower.ts'
 import type { Client, Version } from './client.ts'
-import { fullWhile, type MqttSite, openSite } from './site.ts'
+import { fullWhile, type MqttSite, openSessionsFile, openSite } from './site.ts'
 
 const base = `channels/${channel}/messages`
 let topic: FakeTopic
 let sessions: SessionStore
 let nowMs: number
 
-beforeEach(async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-sessions-'))
+beforeEach(() => {
   nowMs = Date.now()
   topic = openFakeTopic(2)
-  const logger = { error: (fields: object) => expect.fail(JSON.stringify(fields)) } as never
-  sessions = openEmbeddedSessions({ path: join(folder, 'sessions.sqlite'), logger, clock: () => nowMs })
-  onTestFinished(async () => {
-    await sessions.close()
-    await rm(folder, { recursive: true })
-  })
+  sessions = openSessionsFile(undefined, () => nowMs)
+  onTestFinished(() => sessions.close())
 })
 
 const open = (own: Parameters<typeof openSite>[0] = {}): Promise<MqttSite> => openSite({ sessions, topic, ...own })

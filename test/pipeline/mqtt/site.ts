@@ -1,5 +1,6 @@
 // MQTT on a real port and a log in memory, with the keys of the tests of ingest, and timers that the test fires.
 
+import { join } from 'node:path'
 import type { IConnackPacket, IConnectPacket, IPublishPacket } from 'mqtt-packet'
 import { Registry } from 'prom-client'
 import { expect, onTestFinished } from 'vitest'
@@ -7,6 +8,7 @@ import type { AccessChange, AccessControl } from '../../../control-plane/client.
 import type { ServerOptions } from '../../../http/server.ts'
 import type { ServerTls } from '../../../http/tls-files.ts'
 import { takeWebSockets } from '../../../http/web-sockets.ts'
+import { openCompactedFile } from '../../../pipeline/compacted-file.ts'
 import type { ArrivalListener } from '../../../pipeline/ingest/arrivals.ts'
 import { openIngestMetrics } from '../../../pipeline/ingest/metrics.ts'
 import type { IngestOptions } from '../../../pipeline/ingest/options.ts'
@@ -16,10 +18,10 @@ import type { Log, LogPosition, OutgoingMessage } from '../../../pipeline/log.ts
 import { type MqttListener, openMqttListener } from '../../../pipeline/mqtt/listener.ts'
 import { openMqttMetrics } from '../../../pipeline/mqtt/metrics.ts'
 import type { MqttOptions } from '../../../pipeline/mqtt/options.ts'
-import { openRetainedRecords } from '../../../pipeline/mqtt/retained/records.ts'
-import type { RetainedStore } from '../../../pipeline/mqtt/retained/store.ts'
-import { type HeldSession, type SessionStore, SessionsUnavailableError } from '../../../pipeline/mqtt/sessions/store.ts'
+import { openRetained, type RetainedStore } from '../../../pipeline/mqtt/retained/store.ts'
+import { type HeldSession, openSessions, type SessionStore, SessionsUnavailableError } from '../../../pipeline/mqtt/sessions/store.ts'
 import { startServer } from '../../http/test-server.ts'
+import { temporaryFolder } from '../../temporary-folder.ts'
 import { type FakeLog, openFakeLog } from '../fake-log.ts'
 import type { Shown } from '../ingest/device.ts'
 import { channel, key, openKeys, thing, unlimited } from '../ingest/site.ts'
@@ -70,7 +72,7 @@ export interface SiteOptions extends Partial<Omit<MqttOptions, 'host' | 'port' |
   readonly sessions?: SessionStore
   /** What the console shows; none by default. */
   readonly arrivals?: ArrivalListener
-  /** In memory by default. */
+  /** In a file by default. */
   readonly retained?: RetainedStore
   /** In place of one of its own. */
   readonly topic?: FakeTopic
@@ -103,7 +105,7 @@ export async function openSite({
   deletedChannels,
   sessions,
   arrivals,
-  retained = openRetainedInMemory(),
+  retained = openRetainedFile(),
   topic = openFakeTopic(2),
   live: ownLive,
   ...own
@@ -113,6 +115,7 @@ export async function openSite({
   const registry = new Registry()
   const live = openLive(topic)
   onTestFinished(() => live.close())
+  onTestFinished(() => retained.close())
   const metrics = openIngestMetrics(registry)
   const said: string[] = []
   const whispered: string[] = []
@@ -204,15 +207,14 @@ export async function openWebSockets(site: MqttSite, options: Partial<ServerOpti
   return `${options.tls === undefined ? 'ws' : 'wss'}://127.0.0.1:${port}/mqtt`
 }
 
-function openRetainedInMemory(): RetainedStore {
-  const records = openRetainedRecords(3)
-  return {
-    ...records,
-    ready: async () => undefined,
-    keep: async message => void records.set(message),
-    clear: async topic => records.remove(topic),
-    close: async () => undefined,
-  }
+/** In a file, as of `up`. @param clock milliseconds since 1970 */
+export function openSessionsFile(path = join(temporaryFolder(), 'sessions.sqlite'), clock?: () => number): SessionStore {
+  return openSessions({ openTopic: use => openCompactedFile(path, use), ...(clock && { clock }) })
+}
+
+/** In a file, as of `up`. @param topicsMax of one channel */
+export function openRetainedFile(topicsMax = 3, path = join(temporaryFolder(), 'retained.sqlite')): RetainedStore {
+  return openRetained(use => openCompactedFile(path, use), topicsMax)
 }
 
 export function publish(client: Client, own: Partial<IPublishPacket> = {}): void {

@@ -1,19 +1,15 @@
 // The delay of a will (MQTT 5 §3.1.3.2.2): when the will is published, and when it is not.
 
-import { join } from 'node:path'
 import type { IConnackPacket, IConnectPacket } from 'mqtt-packet'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
-import { openEmbeddedSessions } from '../../../pipeline/mqtt/sessions/embedded.ts'
 import type { SessionStore } from '../../../pipeline/mqtt/sessions/store.ts'
-import { temporaryFolder } from '../../temporary-folder.ts'
 import type { Client } from './client.ts'
-import { type ManualTimer, type MqttSite, openSite, type SiteOptions, topic } from './site.ts'
+import { type ManualTimer, type MqttSite, openSessionsFile, openSite, type SiteOptions, topic } from './site.ts'
 
 let sessions: SessionStore
 
 beforeEach(() => {
-  const logger = { error: (fields: object) => expect.fail(JSON.stringify(fields)) } as never
-  sessions = openEmbeddedSessions({ path: join(temporaryFolder(), 'sessions.sqlite'), logger })
+  sessions = openSessionsFile()
   onTestFinished(() => sessions.close())
 })
 

@@ -3,14 +3,12 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { AccessUnavailableError, deletedChannelsMax } from '../../../../control-plane/client.ts'
 import { LogUnavailableError } from '../../../../pipeline/log.ts'
-import { openEmbeddedRetained } from '../../../../pipeline/mqtt/retained/embedded.ts'
 import { retainedMessage } from '../../../conformance/retained.ts'
-import { temporaryFolder } from '../../../temporary-folder.ts'
 import { thing } from '../../ingest/site.ts'
-import { openSite, ping } from '../site.ts'
+import { openRetainedFile, openSite, ping } from '../site.ts'
 
 test('the messages of a deleted channel are removed when the change arrives, and when it was missed', async () => {
-  const inner = openEmbeddedRetained(`${temporaryFolder()}/retained.sqlite`, 3)
+  const inner = openRetainedFile()
   onTestFinished(() => inner.close())
   const [before, now, missed, stays] = ['before', 'now', 'missed', 'stays']
   for (const of of [before, now, missed, stays])

@@ -4,11 +4,12 @@ import { randomUUID } from 'node:crypto'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, test } from 'vitest'
 import { LogUnavailableError } from '../../../../pipeline/log.ts'
-import { openEmbeddedRetained } from '../../../../pipeline/mqtt/retained/embedded.ts'
+import type { RetainedMessage } from '../../../../pipeline/mqtt/retained/records.ts'
 import { openRetainedRecords } from '../../../../pipeline/mqtt/retained/records.ts'
-import type { RetainedMessage, RetainedStore } from '../../../../pipeline/mqtt/retained/store.ts'
+import type { RetainedStore } from '../../../../pipeline/mqtt/retained/store.ts'
 import { retainedConformance, retainedMessage } from '../../../conformance/retained.ts'
 import { temporaryFolder } from '../../../temporary-folder.ts'
+import { openRetainedFile } from '../site.ts'
 
 retainedConformance('a file of retained messages', () => {
   const path = `${temporaryFolder()}/retained.sqlite`
@@ -16,7 +17,7 @@ retainedConformance('a file of retained messages', () => {
   return {
     open() {
       if (store !== undefined) return store
-      const opened = openEmbeddedRetained(path, 2)
+      const opened = openRetainedFile(2, path)
       store = {
         ...opened,
         close() {
@@ -31,14 +32,14 @@ retainedConformance('a file of retained messages', () => {
 
 test('what the file refuses is unavailable, what comes after it is saved, and what is no record is skipped', async () => {
   const path = `${temporaryFolder()}/retained.sqlite`
-  await openEmbeddedRetained(path, 2).close()
+  await openRetainedFile(2, path).close()
   const file = new DatabaseSync(path)
-  file.exec(`CREATE TRIGGER full BEFORE INSERT ON retained WHEN NEW.name LIKE '% refused' BEGIN SELECT RAISE(FAIL, 'disk full'); END`)
+  file.exec(`CREATE TRIGGER full BEFORE INSERT ON records WHEN NEW.key LIKE '% refused' BEGIN SELECT RAISE(FAIL, 'disk full'); END`)
   const otherQos = '{"publisher":"thing","contentType":"","qos":-1,"log":"log","partition":0,"offset":0}\n'
   for (const [at, record] of ['', 'x', '{\n', 'null\n', '{"offset":"1"}\n', otherQos].entries())
-    file.prepare('INSERT INTO retained (name, record) VALUES (?, ?)').run(`channel ${at}`, Buffer.from(record))
+    file.prepare('INSERT INTO records (key, log_offset, payload) VALUES (?, ?, ?)').run(`channel ${at}`, at, Buffer.from(record))
   file.close()
-  const store = openEmbeddedRetained(path, 2)
+  const store = openRetainedFile(2, path)
   expect([...store.messagesOf('channel')]).toEqual([])
   const keeping = store.keep(retainedMessage(1, { subtopic: 'refused' }))
   await expect(keeping).rejects.toBeInstanceOf(LogUnavailableError)
@@ -46,7 +47,7 @@ test('what the file refuses is unavailable, what comes after it is saved, and wh
   const kept = retainedMessage(1)
   await store.keep(kept)
   await store.close()
-  const again = openEmbeddedRetained(path, 2)
+  const again = openRetainedFile(2, path)
   expect(again.get(kept)).toEqual(kept)
   await again.close()
 })

@@ -3,10 +3,10 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { openOutage } from '../../../../config/outage.ts'
+import { openCompactedTopic } from '../../../../pipeline/kafka/compacted-topic.ts'
 import { openKafkaLog } from '../../../../pipeline/kafka/log.ts'
-import { openKafkaRetained, retainedTopic } from '../../../../pipeline/mqtt/retained/kafka.ts'
-import { recordName, recordOf } from '../../../../pipeline/mqtt/retained/records.ts'
-import type { RetainedMessage, RetainedStore } from '../../../../pipeline/mqtt/retained/store.ts'
+import { type RetainedMessage, recordName, recordOf } from '../../../../pipeline/mqtt/retained/records.ts'
+import { openRetained as openStore, type RetainedStore } from '../../../../pipeline/mqtt/retained/store.ts'
 import { retainedConformance, retainedMessage } from '../../../conformance/retained.ts'
 import { describeWithOwnKafka } from '../../../servers/kafka.ts'
 import { impatient, logSettings, readTopic, silent } from '../../kafka/stored-messages.ts'
@@ -15,9 +15,10 @@ import { outgoing } from '../../message.ts'
 function openRetained(brokers: readonly string[], topic: string): RetainedStore {
   const outage = openOutage({ logger: silent, dependency: 'log', name: 'Kafka' })()
   const log = logSettings(brokers, topic, { connectTimeoutMs: 1_000, ...impatient })
-  return openKafkaRetained({ log, topicsMax: 2, outage, logger: silent })
+  return openStore(use => openCompactedTopic({ ...use, log, outage, logger: silent }), 2)
 }
 
+const retainedTopic = (topic: string): string => `${topic}.mqtt-retained`
 const newTopic = (): string => `test-${randomBytes(6).toString('hex')}`
 
 describeWithOwnKafka('on Kafka', kafka => {

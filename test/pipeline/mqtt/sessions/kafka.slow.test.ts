@@ -4,10 +4,16 @@ import { randomBytes } from 'node:crypto'
 import type { IPublishPacket } from 'mqtt-packet'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { openOutage } from '../../../../config/outage.ts'
+import { openCompactedTopic } from '../../../../pipeline/kafka/compacted-topic.ts'
 import { openKafkaLog } from '../../../../pipeline/kafka/log.ts'
-import { type KafkaSessionsParts, openKafkaSessions, sessionsTopic } from '../../../../pipeline/mqtt/sessions/kafka.ts'
+import type { SessionKey } from '../../../../pipeline/mqtt/sessions/records.ts'
 import { recordName } from '../../../../pipeline/mqtt/sessions/records.ts'
-import { type SessionKey, type SessionStore, SessionsUnavailableError } from '../../../../pipeline/mqtt/sessions/store.ts'
+import {
+  openSessions as openStore,
+  type SessionStore,
+  type SessionsParts,
+  SessionsUnavailableError,
+} from '../../../../pipeline/mqtt/sessions/store.ts'
 import { keptSession, sessionConformance, someClient } from '../../../conformance/sessions.ts'
 import { describeWithOwnKafka } from '../../../servers/kafka.ts'
 import { channel } from '../../ingest/site.ts'
@@ -19,11 +25,13 @@ import { type MqttSite, openSite, ping } from '../site.ts'
 
 const untold = (): void => expect.unreachable('told that another took the session')
 
-function openSessions(brokers: readonly string[], topic: string, more: Partial<KafkaSessionsParts> = {}): SessionStore {
+function openSessions(brokers: readonly string[], topic: string, more: Partial<SessionsParts> = {}): SessionStore {
   const outage = openOutage({ logger: silent, dependency: 'log', name: 'Kafka' })()
-  return openKafkaSessions({ log: logSettings(brokers, topic, { connectTimeoutMs: 1_000, ...impatient }), outage, logger: silent, ...more })
+  const log = logSettings(brokers, topic, { connectTimeoutMs: 1_000, ...impatient })
+  return openStore({ openTopic: use => openCompactedTopic({ ...use, log, outage, logger: silent }), ...more })
 }
 
+const sessionsTopic = (topic: string): string => `${topic}.mqtt-sessions`
 const newTopic = (): string => `test-${randomBytes(6).toString('hex')}`
 
 describeWithOwnKafka('on Kafka', kafka => {
@@ -124,7 +132,7 @@ describeWithOwnKafka('on Kafka', kafka => {
 
   describe('a topic of sessions', () => {
     /** Opened for this test, with a store and what its topic has. */
-    function opened(more: Partial<KafkaSessionsParts> = {}): {
+    function opened(more: Partial<SessionsParts> = {}): {
       topic: string
       store: SessionStore
       records: () => Promise<[string, unknown][]>
@@ -275,20 +283,20 @@ describeWithOwnKafka('on Kafka', kafka => {
       onTestFinished(() => other.close())
       const key = someClient()
       const at = (isEnd: boolean) => keptSession(1, { positions: { one: { log: 'abc', acknowledged: [1], taken: [1], isEnd } } })
-      expect(await other.isHeldElsewhere!(key)).toBe(false)
+      expect(await other.isHeldElsewhere(key)).toBe(false)
       const held = await store.take(key, untold)
       await held.save(at(false))
-      expect(await Promise.all([store.isHeldElsewhere!(key), other.isHeldElsewhere!(key)])).toEqual([false, true])
+      expect(await Promise.all([store.isHeldElsewhere(key), other.isHeldElsewhere(key)])).toEqual([false, true])
       await held.save(at(true))
-      expect(await other.isHeldElsewhere!(key)).toBe(false)
+      expect(await other.isHeldElsewhere(key)).toBe(false)
       await held.save(at(false))
-      expect(await other.isHeldElsewhere!(key)).toBe(true)
+      expect(await other.isHeldElsewhere(key)).toBe(true)
       const elapsed = performance.now.bind(performance)
       vi.spyOn(performance, 'now').mockImplementation(() => elapsed() + 15_000)
       onTestFinished(() => void vi.restoreAllMocks())
-      expect(await other.isHeldElsewhere!(key)).toBe(false)
+      expect(await other.isHeldElsewhere(key)).toBe(false)
       await held.save(at(false))
-      expect(await other.isHeldElsewhere!(key)).toBe(true)
+      expect(await other.isHeldElsewhere(key)).toBe(true)
     })
 
     test('that is recreated is empty, and who held a session is notified', async () => {

@@ -1,8 +1,8 @@
 // What records of sessions mean, in each order that compaction leaves.
 
 import { expect, test } from 'vitest'
+import type { KeptSession } from '../../../../pipeline/mqtt/sessions/records.ts'
 import { type Applied, openSessionRecords, recordName } from '../../../../pipeline/mqtt/sessions/records.ts'
-import type { KeptSession } from '../../../../pipeline/mqtt/sessions/store.ts'
 import { keptSession, someClient } from '../../../conformance/sessions.ts'
 
 const nowMs = 1_000_000
