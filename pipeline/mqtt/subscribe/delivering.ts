@@ -11,7 +11,6 @@ import { SessionsUnavailableError } from '../sessions/store.ts'
 import { matches, type TopicFilter } from './filter.ts'
 import { openInFlight } from './in-flight.ts'
 import { makeOutgoing, type Outgoing, outgoingOf } from './outgoing.ts'
-import { openSavedFirst, type SavedFirst } from './saved-first.ts'
 
 export interface DeliveringParts extends ConnectionParts {
   /** Of a session that outlives the connection. */
@@ -47,23 +46,20 @@ const dupFlag = 0x08
 const retainFlag = 0x01
 /** Retained messages that one client may take of a turn of the event loop: none of them may match, or fit. */
 const retainedAtOnce = 100
+const afterSaveBytesMax = 65_536
 
 export function openDelivering({ session, link, parts, end, persistence, onSpace }: DeliveringParts) {
   const { connectionMetrics, options, say, logger } = parts
   const { version } = session
   const inFlight = openInFlight()
   const inFlightMax = Math.min(options.inFlightMax, session.receiveMax)
-  const makeSavedFirst = (): SavedFirst =>
-    openSavedFirst({
-      link,
-      save: async () => persistence()?.saveHeld(),
-      onSent: wake,
-      onFailed(error) {
-        if (!(error instanceof SessionsUnavailableError)) logger.error({ err: error }, 'cannot save a session of MQTT')
-        end(reasons.serverBusy, (error as Error).message)
-      },
-    })
-  let savedFirst: SavedFirst | undefined
+  /**
+   * Sends what a client gets only after its session was saved (MQTT 5 §4.3.3), by packet id: a message with QoS 2, so that its id is known on a later
+   * connection, and a PUBREL, so that the message is not sent again.
+   */
+  const afterSave = new Map<number, () => void>()
+  let afterSaveBytes = 0
+  let isSaving = false
   let waiting: PromiseWithResolvers<void> | undefined
   /** What is retained and not sent yet, by filter: a message a step. */
   const retained = new Map<string, Iterator<void>>()
@@ -72,7 +68,7 @@ export function openDelivering({ session, link, parts, end, persistence, onSpace
   const acknowledging = new Map<number, () => void>()
 
   function hasSpace(qos: Qos): boolean {
-    return link.hasSpace() && savedFirst?.hasSpace !== false && (qos === 0 || inFlight.size < inFlightMax)
+    return link.hasSpace() && afterSaveBytes < afterSaveBytesMax && (qos === 0 || inFlight.size < inFlightMax)
   }
 
   /** Messages that waited for space may be sent. */
@@ -156,12 +152,39 @@ export function openDelivering({ session, link, parts, end, persistence, onSpace
     }
     head[0]! |= flags
     connectionMetrics.delivered()
-    if (qos === 2) (savedFirst ??= makeSavedFirst()).deliver(head, outgoing.rest)
-    else {
+    if (qos === 2) {
+      afterSaveBytes += head.length + outgoing.rest.length
+      sendAfterSave(messageId, () => link.deliver(head, outgoing.rest))
+    } else {
       link.deliver(head, outgoing.rest)
       persistence()?.saveSoon()
     }
     return messageId
+  }
+
+  function sendAfterSave(messageId: number, send: () => void): void {
+    afterSave.set(messageId, send)
+    if (isSaving) return
+    isSaving = true
+    saveAndSend().catch((error: unknown) => {
+      if (!(error instanceof SessionsUnavailableError)) logger.error({ err: error }, 'cannot save a session of MQTT')
+      end(reasons.serverBusy, (error as Error).message)
+    })
+  }
+
+  async function saveAndSend(): Promise<void> {
+    try {
+      while (afterSave.size > 0) {
+        const sends = [...afterSave.values()]
+        afterSave.clear()
+        await persistence()?.saveHeld()
+        for (const send of sends) send()
+        afterSaveBytes = 0
+        wake()
+      }
+    } finally {
+      isSaving = false
+    }
   }
 
   /** What stands in the log from where the channel is followed comes live. */
@@ -262,7 +285,8 @@ export function openDelivering({ session, link, parts, end, persistence, onSpace
      */
     received(messageId: number): boolean {
       const isFirst = inFlight.received(messageId)
-      if (isFirst !== undefined) (savedFirst ??= makeSavedFirst()).release(messageId)
+      // Once, however often a client sends a PUBREC.
+      if (isFirst !== undefined) sendAfterSave(messageId, () => link.send({ cmd: 'pubrel', messageId }))
       return isFirst === true
     },
     wake,
