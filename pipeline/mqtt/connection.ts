@@ -1,15 +1,13 @@
 // One MQTT connection, from its CONNECT to its end.
 
 import type { Packet } from 'mqtt-packet'
-import { AccessUnavailableError } from '../../control-plane/client.ts'
-import { LiveUnavailableError } from '../live/messages.ts'
 import { openRateLimit } from './bounds/rate-limit.ts'
 import type { MqttParts } from './dependencies.ts'
 import { authenticate, connackOf, refusedConnack, type Session, whyRefused } from './handshake.ts'
 import type { Link } from './link.ts'
 import { acknowledgements } from './packets.ts'
 import { openPublishing, type Publishing } from './publishing.ts'
-import { PacketError, type Refusal, reasons, refusalOf } from './reasons.ts'
+import { isUnavailable, PacketError, type Refusal, reasons, refusalOf } from './reasons.ts'
 import { openReceipts, type Receipts } from './receipts.ts'
 import { openPersistence, type Persistence, SessionRefusal } from './sessions/session.ts'
 import { SessionsUnavailableError } from './sessions/store.ts'
@@ -249,9 +247,7 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
 /** Why a session cannot be had now; undefined for what is no reason. */
 function sessionRefusal(error: unknown): Refusal | undefined {
   if (error instanceof SessionRefusal) return refusalOf(reasons.quotaExceeded, error.message)
-  const isAway =
-    error instanceof SessionsUnavailableError || error instanceof LiveUnavailableError || error instanceof AccessUnavailableError
-  return isAway ? refusalOf(reasons.serverUnavailable, `the session cannot go on now: retry (${error.message})`) : undefined
+  return isUnavailable(error) ? refusalOf(reasons.serverUnavailable, `the session cannot go on now: retry (${error.message})`) : undefined
 }
 
 function expirySecondsMaxOf({ sessions, options }: MqttParts): number {

@@ -19,6 +19,7 @@ import { openHalfOpen } from './bounds/half-open.ts'
 import { openMembers } from './bounds/members.ts'
 import { type Connection, type Connections, serveConnection } from './connection.ts'
 import type { MqttParts } from './dependencies.ts'
+import { openDue } from './due.ts'
 import { type Link, openLink, type Peer } from './link.ts'
 import { removeWithChannels } from './retained/deleted-channels.ts'
 import { openGroups } from './subscribe/groups.ts'
@@ -49,6 +50,8 @@ export interface MqttListener {
 const linesPerSecondMax = 10
 /** Ends connections whose device disappeared without a word, also without keep-alive. */
 const probeMs = 60_000
+/** Connections whose keys are checked at the same time after missed changes, so that devices that publish are answered too. */
+const recheckedAtOnce = 20
 
 /** @throws ListenError */
 export async function openMqttListener(parts: MqttListenerParts): Promise<MqttListener> {
@@ -66,7 +69,16 @@ export async function openMqttListener(parts: MqttListenerParts): Promise<MqttLi
   const handshakes = new Set<Link>()
   const halfOpen = openHalfOpen(halfOpenMax)
   const members = openMembers(options)
-  const rechecks = openRechecks(logger)
+  /** Whose keys are to be checked. */
+  const rechecks = openDue<Connection>({
+    atOnce: recheckedAtOnce,
+    logger,
+    failure: 'cannot check the keys of connections',
+    async work(connections) {
+      const areChecked = await Promise.all(connections.map(connection => connection.recheck(false)))
+      return connections.filter((_, at) => !areChecked[at])
+    },
+  })
   const sockets = new Set<Socket>()
   const serving = new Set<Promise<void>>()
   const upgrade = openUpgrades(parts.payloadBytesMax + packetHeadBytesMax)
@@ -197,41 +209,6 @@ function listen(server: Server, { host, port }: MqttParts['options']): Promise<v
       resolve()
     })
   })
-}
-
-/** Asked at the same time, so that devices that publish are answered too. */
-const recheckedAtOnce = 20
-const recheckAgainMs = 1_000
-
-/** Checks the keys of many connections in turn, and those again that could not be checked. */
-function openRechecks(logger: MqttParts['logger']) {
-  const stop = new AbortController()
-  const waiting = new Set<Connection>()
-  let isWorking = false
-
-  async function work(): Promise<void> {
-    if (isWorking) return
-    isWorking = true
-    while (waiting.size > 0 && !stop.signal.aborted) {
-      const some = [...waiting].slice(0, recheckedAtOnce)
-      for (const connection of some) waiting.delete(connection)
-      const unknown = (await Promise.all(some.map(async one => ((await one.recheck(false)) ? [] : [one])))).flat()
-      for (const connection of unknown) waiting.add(connection)
-      if (unknown.length > 0) await pause(recheckAgainMs, stop.signal)
-    }
-    isWorking = false
-  }
-
-  return {
-    add(connections: Iterable<Connection>): void {
-      for (const connection of connections) waiting.add(connection)
-      work().catch((error: unknown) => {
-        isWorking = false
-        logger.error({ err: error }, 'cannot check the keys of connections')
-      })
-    },
-    stop: () => stop.abort(),
-  }
 }
 
 function openSay(logger: MqttParts['logger']): MqttParts['say'] {

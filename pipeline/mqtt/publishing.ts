@@ -11,13 +11,13 @@ import { mediaTypeOf, mediaTypeOfPayload, mediaTypes } from '../ingest/content-t
 import { publishFailure } from '../ingest/failure.ts'
 import { parseTopic, topicFault, withoutQuery } from '../ingest/mqtt-topic.ts'
 import type { Publication, Published } from '../ingest/publisher.ts'
-import { LiveUnavailableError, logTag } from '../live/messages.ts'
+import { logTag } from '../live/messages.ts'
 import { LogUnavailableError } from '../log.ts'
 import type { RateLimit } from './bounds/rate-limit.ts'
 import type { ConnectionParts } from './dependencies.ts'
 import { type Session, topicAliasMax } from './handshake.ts'
 import { checkId } from './packets.ts'
-import { PacketError, reasonOf, reasons } from './reasons.ts'
+import { isUnavailable, PacketError, reasonOf, reasons } from './reasons.ts'
 import type { Receipts } from './receipts.ts'
 import type { Qos } from './sessions/records.ts'
 import { SessionsUnavailableError } from './sessions/store.ts'
@@ -191,7 +191,7 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
       return refusal
     } catch (error) {
       if (error instanceof PacketError) end(error.reasonCode, error.message)
-      else if (error instanceof SessionsUnavailableError || error instanceof LiveUnavailableError) end(reasons.serverBusy, error.message)
+      else if (isUnavailable(error)) end(reasons.serverBusy, error.message)
       else throw error
       return new HttpError('unavailable', error.message, { cause: error })
     }

@@ -1,6 +1,10 @@
 // Why a connection ends: reason codes of MQTT 5 (§2.4) and return codes of MQTT 3.1.1 (§3.2.2.3), and which refusal of a publish gets which.
 
+import { AccessUnavailableError } from '../../control-plane/client.ts'
 import type { ErrorCode, HttpError } from '../../http/errors.ts'
+import { LiveUnavailableError } from '../live/messages.ts'
+import { LogUnavailableError } from '../log.ts'
+import { SessionsUnavailableError } from './sessions/store.ts'
 
 export const reasons = {
   success: 0x00,
@@ -70,6 +74,11 @@ export class ReasonError extends Error {
 /** The client broke the protocol: the connection ends, with a DISCONNECT (MQTT 5 §4.13). */
 export class PacketError extends ReasonError {
   override readonly name = 'PacketError'
+}
+
+/** Whether what is needed cannot be reached now: the client may retry. */
+export function isUnavailable(error: unknown): error is Error {
+  return [AccessUnavailableError, LiveUnavailableError, LogUnavailableError, SessionsUnavailableError].some(kind => error instanceof kind)
 }
 
 const reasonByCode: Partial<Record<ErrorCode, number>> = {

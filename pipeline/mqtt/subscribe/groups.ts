@@ -6,10 +6,10 @@
 
 import type { Logger } from '../../../config/logger.ts'
 import { type Dispatch, type DispatchParts, type Member, openDispatch } from '../../live/dispatch.ts'
-import { type LiveMessages, LiveUnavailableError } from '../../live/messages.ts'
+import type { LiveMessages } from '../../live/messages.ts'
 import type { MqttMetrics } from '../metrics.ts'
-import { reasons } from '../reasons.ts'
-import { connectedSeconds, type HeldSession, type SessionStore, SessionsUnavailableError, thingBytesMax } from '../sessions/store.ts'
+import { isUnavailable, reasons } from '../reasons.ts'
+import { connectedSeconds, type HeldSession, type SessionStore, thingBytesMax } from '../sessions/store.ts'
 import type { StartTimer } from '../timer.ts'
 import { FilterError, matches, type TopicFilter } from './filter.ts'
 import { outgoingOf } from './outgoing.ts'
@@ -141,9 +141,8 @@ function openGroup(parts: GroupsParts, name: string, { channel, levels }: TopicF
   }
 
   function note(error: unknown): void {
-    const isAway = error instanceof SessionsUnavailableError || error instanceof LiveUnavailableError
     // Once, as each second tries again.
-    logger[!isAway ? 'error' : hasFailed ? 'debug' : 'warn'](
+    logger[!isUnavailable(error) ? 'error' : hasFailed ? 'debug' : 'warn'](
       { err: error, group: name },
       'cannot take or save a shared subscription of MQTT',
     )

@@ -4,14 +4,12 @@
 import type { ISubscribePacket, IUnsubscribePacket } from 'mqtt-packet'
 import { AccessUnavailableError } from '../../../control-plane/client.ts'
 import { withoutQuery } from '../../ingest/mqtt-topic.ts'
-import { endsOf, type LiveMessages, LiveUnavailableError } from '../../live/messages.ts'
+import { endsOf, type LiveMessages } from '../../live/messages.ts'
 import type { Followed } from '../../live/rights.ts'
-import { LogUnavailableError } from '../../log.ts'
 import type { RateLimit } from '../bounds/rate-limit.ts'
 import { checkFilters } from '../packets.ts'
-import { PacketError, reasons } from '../reasons.ts'
+import { isUnavailable, PacketError, reasons } from '../reasons.ts'
 import type { KeptPosition, KeptSession, KeptSubscription, LogOffset } from '../sessions/records.ts'
-import { SessionsUnavailableError } from '../sessions/store.ts'
 import { type DeliveringParts, type Heard, openDelivering, type Subscription } from './delivering.ts'
 import { FilterError, parseFilter } from './filter.ts'
 import type { Membership } from './groups.ts'
@@ -37,8 +35,6 @@ const endings = {
 } as const
 
 export type Subscriptions = ReturnType<typeof openSubscriptions>
-
-const unavailable = [AccessUnavailableError, LiveUnavailableError, LogUnavailableError, SessionsUnavailableError]
 
 export function openSubscriptions({ session, link, parts, controls, refusals, end, persistence }: SubscriptionsParts) {
   const { live, groups, rights, options, say } = parts
@@ -190,15 +186,11 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
   }
 
   function refusalOf(error: unknown, topic: string): number {
-    const [reasonCode, sentence] =
-      error instanceof FilterError
-        ? [error.reasonCode, error.message]
-        : unavailable.some(kind => error instanceof kind)
-          ? [reasons.unspecified, `${(error as Error).message}: subscribe again`]
-          : [undefined, '']
-    if (reasonCode === undefined) throw error
+    const isFilter = error instanceof FilterError
+    if (!isFilter && !isUnavailable(error)) throw error
+    const sentence = isFilter ? error.message : `${error.message}: subscribe again`
     say(session, `subscription refused: ${sentence}`, { topic: withoutQuery(topic).slice(0, 200) })
-    return version === 4 ? reasons.unspecified : reasonCode
+    return version === 4 || !isFilter ? reasons.unspecified : error.reasonCode
   }
 
   return {
