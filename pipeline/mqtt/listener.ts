@@ -1,15 +1,16 @@
 // The port for MQTT, and MQTT over WebSocket: accepts connections within their bounds, and ends those whose place another took or whose thing may no longer publish.
 
+import { once } from 'node:events'
 import { createServer, type Server, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { createServer as createTlsServer } from 'node:tls'
-import { pause } from '../../config/aborting.ts'
+import { unlessAborted } from '../../config/aborting.ts'
 import { stopDetail } from '../../http/error-answer.ts'
 import { HttpError } from '../../http/errors.ts'
 import { listenFailure, reachableAddress } from '../../http/listen.ts'
 import { oneForm } from '../../http/requests/client-address.ts'
 import { type ServerTls, tlsServerOptions } from '../../http/tls-files.ts'
-import type { TakeWebSocket } from '../../http/web-sockets.ts'
+import type { WebSocketRequest } from '../../http/web-sockets.ts'
 import { shownCredential } from '../ingest/certificates.ts'
 import type { IngestOptions } from '../ingest/options.ts'
 import { openReceiptClock } from '../ingest/receipt-clock.ts'
@@ -17,7 +18,7 @@ import { watchRights } from '../live/rights.ts'
 import { openBudget } from './bounds/budget.ts'
 import { openHalfOpen } from './bounds/half-open.ts'
 import { openMembers } from './bounds/members.ts'
-import { type Connection, type Connections, serveConnection } from './connection.ts'
+import { type Connection, serveConnection } from './connection.ts'
 import type { MqttParts } from './dependencies.ts'
 import { openDue } from './due.ts'
 import { type Link, openLink, type Peer } from './link.ts'
@@ -37,14 +38,7 @@ export interface MqttListenerParts extends Omit<MqttParts, 'say' | 'startTimer' 
   readonly startTimer?: StartTimer
 }
 
-export interface MqttListener {
-  /** As a client writes it: `mqtt://127.0.0.1:1883`. */
-  readonly url: string
-  /** Over WebSocket, within the same bounds. */
-  readonly takeWebSocket: TakeWebSocket
-  /** Accepts no more connections, answers the messages that were taken, and closes; after `drainMsMax` the remaining connections are closed. */
-  close(drainMsMax: number): Promise<void>
-}
+export type MqttListener = Awaited<ReturnType<typeof openMqttListener>>
 
 /** What clients do wrong is logged in so many lines a second, and otherwise at debug. */
 const linesPerSecondMax = 10
@@ -54,11 +48,12 @@ const probeMs = 60_000
 const recheckedAtOnce = 20
 
 /** @throws ListenError */
-export async function openMqttListener(parts: MqttListenerParts): Promise<MqttListener> {
+export async function openMqttListener(parts: MqttListenerParts) {
   const { options, access, live, sessions, logger, tls, retained, connectionMetrics, halfOpenMax = 1_000 } = parts
   const { startTimer = startProcessTimer } = parts
   const shared: MqttParts = {
     ...parts,
+    options: { ...options, sessionExpirySecondsMax: sessions === undefined ? 0 : options.sessionExpirySecondsMax },
     startTimer,
     receiptUs: openReceiptClock(),
     budget: openBudget(options.inFlightBytesMax),
@@ -66,7 +61,7 @@ export async function openMqttListener(parts: MqttListenerParts): Promise<MqttLi
     groups: live === undefined || sessions === undefined ? undefined : openGroups({ ...parts, live, sessions, startTimer }),
     say: openSay(logger),
   }
-  const handshakes = new Set<Link>()
+  const links = new Set<Link>()
   const halfOpen = openHalfOpen(halfOpenMax)
   const members = openMembers(options)
   /** Whose keys are to be checked. */
@@ -84,22 +79,19 @@ export async function openMqttListener(parts: MqttListenerParts): Promise<MqttLi
   const upgrade = openUpgrades(parts.payloadBytesMax + packetHeadBytesMax)
   let isClosing = false
 
+  /** With those that are closed, whose wills wait. */
+  const areFull = (): boolean => serving.size > 2 * options.connectionsMax
+
   async function serveStream(stream: Duplex, peer: Peer, greeted: () => void): Promise<void> {
     const link = openLink(stream, peer, startTimer)
-    handshakes.add(link)
-    const join: Connections['join'] = connection => {
-      handshakes.delete(link)
-      return members.join(connection)
-    }
+    links.add(link)
     try {
-      // With those that are closed, whose wills wait.
-      const areFull = (): boolean => serving.size > 2 * options.connectionsMax
-      await serveConnection(link, shared, { greeted, join, leave: connection => members.leave(connection), areFull })
+      await serveConnection(link, shared, { ...members, greeted, areFull })
     } catch (error) {
       logger.error({ err: error }, 'a connection of MQTT failed')
       stream.destroy()
     } finally {
-      handshakes.delete(link)
+      links.delete(link)
       link.end()
     }
   }
@@ -147,49 +139,46 @@ export async function openMqttListener(parts: MqttListenerParts): Promise<MqttLi
   const stopListening = access.onChange(change => {
     // Changes were missed, of any thing.
     if (change.kind === 'unheard') rechecks.add(members.all())
-    if (change.kind !== 'thing') return
-    for (const connection of members.thingConnections(change.thing)) {
-      connection.recheck(true).catch((error: unknown) => logger.error({ err: error }, 'cannot check the key of a connection'))
-    }
+    else if (change.kind === 'thing') for (const connection of members.thingConnections(change.thing)) void connection.recheck(true)
   })
 
   return {
+    /** As a client writes it: `mqtt://127.0.0.1:1883`. */
     url: `${tls === undefined ? 'mqtt' : 'mqtts'}://${reachableAddress(server, options)}`,
-    takeWebSocket(wanted) {
+    /** Over WebSocket, within the same bounds. */
+    takeWebSocket(wanted: WebSocketRequest): void {
       const { request, socket, address, isFromTrustedProxy } = wanted
       if (isClosing) throw new HttpError('unavailable', stopDetail)
       checkProtocol(request)
       const certificate = shownCredential(parts.clientCertificates, { socket, headers: request.headers, isFromTrustedProxy })
       if (!admit(socket, address)) throw new HttpError('unavailable', 'there are too many connections of MQTT: retry')
       socket.setKeepAlive(true, probeMs)
-      upgrade(wanted, {
-        opened(stream, greeted) {
-          serve(stream, { address, certificate }, () => {
-            greeted()
-            halfOpen.remove(socket)
-          })
-        },
-        failed: sentence => shared.say({ address }, `connection closed: ${sentence}`),
-      })
+      const failed = (sentence: string): void => shared.say({ address }, `connection closed: ${sentence}`)
+      upgrade(wanted, failed, (stream, greeted) =>
+        serve(stream, { address, certificate }, () => {
+          greeted()
+          halfOpen.remove(socket)
+        }),
+      )
     },
-    async close(drainMsMax) {
+    /** Accepts no more connections, answers the messages that were taken, and closes; after `drainMsMax` the remaining connections are closed. */
+    async close(drainMsMax: number): Promise<void> {
       isClosing = true
       stopListening()
       stopRemoving()
       rechecks.stop()
       const closed = [...sockets].map(socket => new Promise<void>(resolve => void socket.once('close', () => resolve())))
       closed.push(new Promise(resolve => void server.close(() => resolve())))
-      const drained = new AbortController()
       async function drain(): Promise<void> {
         halfOpen.close()
-        for (const link of handshakes) link.end()
         await Promise.all([...members.all()].map(connection => connection.drain()))
+        // Those within their handshake.
+        for (const link of links) link.end()
         await Promise.all(closed)
         await Promise.all(serving)
-        drained.abort()
       }
       // While the log is away, sessions wait longer to be saved.
-      await Promise.race([drain(), pause(drainMsMax, drained.signal)])
+      await unlessAborted(drain(), AbortSignal.timeout(drainMsMax)).catch(() => undefined)
       for (const socket of sockets) socket.destroy()
     },
   }
@@ -199,16 +188,13 @@ function addressOf({ remoteAddress }: Socket): string {
   return remoteAddress === undefined ? '' : oneForm(remoteAddress)
 }
 
-function listen(server: Server, { host, port }: MqttParts['options']): Promise<void> {
-  return new Promise((resolve, reject) => {
+async function listen(server: Server, { host, port }: MqttParts['options']): Promise<void> {
+  try {
+    await once(server.listen({ host, port }), 'listening')
+  } catch (error) {
     const advice = { host: 'SVC_MQTT_HOST', port: 'SVC_MQTT_PORT, or turn MQTT off with SVC_MQTT_ENABLED=false' }
-    const onError = (error: Error): void => reject(listenFailure(error, { host, port }, advice))
-    server.once('error', onError)
-    server.listen({ host, port }, () => {
-      server.off('error', onError)
-      resolve()
-    })
-  })
+    throw listenFailure(error, { host, port }, advice)
+  }
 }
 
 function openSay(logger: MqttParts['logger']): MqttParts['say'] {
@@ -220,8 +206,7 @@ function openSay(logger: MqttParts['logger']): MqttParts['say'] {
       secondStartMs = nowMs
       lines = 0
     }
-    const all = { address, thing, client: clientId, ...fields }
-    if (lines++ < linesPerSecondMax) logger.info(all, `MQTT: ${sentence}`)
-    else logger.debug(all, `MQTT: ${sentence}`)
+    const level = lines++ < linesPerSecondMax ? 'info' : 'debug'
+    logger[level]({ address, thing, client: clientId, ...fields }, `MQTT: ${sentence}`)
   }
 }

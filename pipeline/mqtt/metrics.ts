@@ -3,14 +3,7 @@
 import type { Registry } from 'prom-client'
 import { counter, errorsHelp, gauge, openConnectionsHelp, sentEventsHelp } from '../writer/metrics.ts'
 
-export interface MqttMetrics {
-  opened(): void
-  closed(): void
-  /** A message was sent to a subscriber. */
-  delivered(): void
-  /** Messages of a subscription were deleted from the log before they could be sent. */
-  lost(): void
-}
+export type MqttMetrics = ReturnType<typeof openMqttMetrics>
 
 const component = { component_id: 'mqtt', component_kind: 'source' } as const
 
@@ -21,15 +14,17 @@ export async function mqttConnectionsIn(registry: Registry): Promise<number | un
 }
 
 /** Registers the metrics beside those of the process's other components. */
-export function openMqttMetrics(registry: Registry): MqttMetrics {
+export function openMqttMetrics(registry: Registry) {
   const connections = gauge(registry, 'open_connections', openConnectionsHelp, Object.keys(component)).labels(component)
   connections.set(0)
   const delivered = counter(registry, 'component_sent_events_total', sentEventsHelp, Object.keys(component)).labels(component)
   const lost = counter(registry, 'component_errors_total', errorsHelp, [...Object.keys(component), 'stage', 'error_type', 'error_code'])
   return {
-    opened: () => connections.inc(),
-    closed: () => connections.dec(),
-    delivered: () => delivered.inc(),
-    lost: () => lost.inc({ ...component, stage: 'sending', error_type: 'reader_failed', error_code: 'lost' }),
+    opened: (): void => connections.inc(),
+    closed: (): void => connections.dec(),
+    /** A message was sent to a subscriber. */
+    delivered: (): void => delivered.inc(),
+    /** Messages of a subscription were deleted from the log before they could be sent. */
+    lost: (): void => lost.inc({ ...component, stage: 'sending', error_type: 'reader_failed', error_code: 'lost' }),
   }
 }

@@ -7,12 +7,10 @@ import { HttpError } from '../../http/errors.ts'
 import type { WebSocketRequest } from '../../http/web-sockets.ts'
 import { packetHeadBytesMax } from './well-formed.ts'
 
-interface Opening {
-  /** @param greeted call it when its CONNECT has arrived */
-  readonly opened: (stream: Duplex, greeted: () => void) => void
-  /** It was closed for what the client did. */
-  readonly failed: (sentence: string) => void
-}
+/** Called when it was closed for what the client did. */
+type Failed = (sentence: string) => void
+/** @param greeted to be called when its CONNECT has arrived */
+type Opened = (stream: Duplex, greeted: () => void) => void
 
 const protocol = 'mqtt'
 /** The connection ended without a frame that closes it (RFC 6455 §7.1.5). */
@@ -26,14 +24,14 @@ export function checkProtocol({ headers }: IncomingMessage): void {
 }
 
 /** @param frameBytesMax of the largest message of frames, which is in memory as a whole */
-export function openUpgrades(frameBytesMax: number): (request: WebSocketRequest, opening: Opening) => void {
+export function openUpgrades(frameBytesMax: number): (request: WebSocketRequest, failed: Failed, opened: Opened) => void {
   const server = new WebSocketServer({
     noServer: true,
     clientTracking: false,
     maxPayload: frameBytesMax,
     handleProtocols: () => protocol,
   })
-  return ({ request, socket, head }, { opened, failed }) =>
+  return ({ request, socket, head }, failed, opened) =>
     server.handleUpgrade(request, socket, head, webSocket => {
       let bytes = 0
       // Before its CONNECT a client has no key, and may not fill the memory with a frame.
@@ -46,7 +44,7 @@ export function openUpgrades(frameBytesMax: number): (request: WebSocketRequest,
     })
 }
 
-function streamOf(webSocket: WebSocket, failed: Opening['failed']): Duplex {
+function streamOf(webSocket: WebSocket, failed: Failed): Duplex {
   // After its closing frame a client takes nothing more, and what it sent before is still read.
   function send(bytes: Buffer, done: (error?: Error | null) => void): void {
     if (webSocket.readyState === WebSocket.OPEN) webSocket.send(bytes, done)

@@ -1,26 +1,23 @@
 // The bytes of messages in flight of all connections of a process: while they are used up, nothing more is read.
 
+import { unlessAborted } from '../../../config/aborting.ts'
 import type { Link } from '../link.ts'
 
 export type Budget = ReturnType<typeof openBudget>
 
-interface Waiting {
-  readonly bytes: number
-  readonly go: () => void
-}
-
 export function openBudget(bytesMax: number) {
-  const waiting = new Set<Waiting>()
+  /** The bytes that each waits for, by what lets it go on. */
+  const waiting = new Map<() => void, number>()
   let used = 0
 
   const fits = (bytes: number): boolean => used === 0 || used + bytes <= bytesMax
 
   function grant(): void {
-    for (const one of waiting) {
-      if (!fits(one.bytes)) return
-      waiting.delete(one)
-      used += one.bytes
-      one.go()
+    for (const [go, bytes] of waiting) {
+      if (!fits(bytes)) return
+      waiting.delete(go)
+      used += bytes
+      go()
     }
   }
 
@@ -35,16 +32,12 @@ export function openBudget(bytesMax: number) {
         return undefined
       }
       const { promise, resolve } = Promise.withResolvers<void>()
-      const one: Waiting = { bytes, go: resolve }
-      const onClosed = (): void => {
-        waiting.delete(one)
+      waiting.set(resolve, bytes)
+      return unlessAborted(promise, link.closed()).catch(() => {
+        if (!waiting.delete(resolve)) return
         used += bytes
-        resolve()
         grant()
-      }
-      waiting.add(one)
-      link.closed().addEventListener('abort', onClosed, { once: true })
-      return promise.then(() => link.closed().removeEventListener('abort', onClosed))
+      })
     },
     free(bytes: number): void {
       used -= bytes

@@ -9,11 +9,7 @@ import type { RetainedStore } from './store.ts'
 const all = ''
 
 /** @returns a function that stops it */
-export function removeWithChannels(
-  access: AccessControl,
-  retained: Pick<RetainedStore, 'ready' | 'channels' | 'messagesOf' | 'clear'>,
-  logger: Pick<Logger, 'error'>,
-): () => void {
+export function removeWithChannels(access: AccessControl, retained: RetainedStore, logger: Pick<Logger, 'error'>): () => void {
   /** Channels that may have been deleted. */
   const due = openDue<string>({
     atOnce: deletedChannelsMax,

@@ -60,14 +60,13 @@ export function openRetainedRecords(topicsMax: number) {
     if (messages.size === 0) channels.delete(topic.channel)
   }
 
-  /** @returns false if a later message is kept */
-  function set(message: RetainedMessage): boolean {
-    if (later(message) !== undefined) return false
+  /** Unless a later message is kept. */
+  function set(message: RetainedMessage): void {
+    if (later(message) !== undefined) return
     remove(message)
     count(message, 1)
     const messages = channels.get(message.channel) ?? new Map<string, RetainedMessage>()
     channels.set(message.channel, messages.set(message.subtopic, message))
-    return true
   }
 
   /** Checks the bounds; messages that are on their way are not counted. @throws HttpError `too_large`, `too_many_requests` */
@@ -142,9 +141,8 @@ function messageIn(topic: RetainedTopic, record: Uint8Array): RetainedMessage | 
   const end = record.indexOf(lineEnd)
   try {
     const head = JSON.parse(new TextDecoder().decode(record.subarray(0, end))) as Omit<RetainedMessage, 'channel' | 'subtopic' | 'payload'>
-    const { publisher, contentType, qos, log, partition, offset, boundedOwner } = head
-    const areTexts = [publisher, contentType, log, boundedOwner ?? ''].every(text => typeof text === 'string')
-    if (!areTexts || ![0, 1, 2].includes(qos) || ![partition, offset].every(Number.isSafeInteger)) return undefined
+    const { qos, partition, offset } = head
+    if (![0, 1, 2].includes(qos) || ![partition, offset].every(Number.isSafeInteger)) return undefined
     return { ...head, ...topic, payload: Uint8Array.from(record.subarray(end + 1)) }
   } catch {
     return undefined

@@ -17,25 +17,9 @@ export class SessionsUnavailableError extends Error {
   override readonly name = 'SessionsUnavailableError'
 }
 
-/** A session that a connection of this process holds, until another takes it. */
-export interface HeldSession {
-  /** What was kept; undefined if there was none, or it had expired. */
-  readonly kept: KeptSession | undefined
-  /**
-   * Resolves when it is durable. Calls while one is under way may be saved together: the last one counts. Does nothing once another has taken the session.
-   *
-   * @throws SessionsUnavailableError
-   */
-  save(session: KeptSession): Promise<void>
-  /** Whether no other had taken the session before what was saved last, and that was just now: what is begun then is over within `lateMs`. @throws SessionsUnavailableError */
-  isHeld(): Promise<boolean>
-  /** Ends the session. @throws SessionsUnavailableError */
-  remove(): Promise<void>
-  /** The connection has ended; what was saved stays, until it expires. A second call does nothing. */
-  release(): void
-}
-
 export type SessionStore = ReturnType<typeof openSessions>
+/** A session that a connection of this process holds, until another takes it. */
+export type HeldSession = Awaited<ReturnType<SessionStore['take']>>
 
 /** Of a session that a connection of this process holds. */
 interface Holding {
@@ -123,7 +107,7 @@ export function openSessions({ openTopic, clock = Date.now, sweepMs = 600_000 }:
    * @param begins called if nothing is kept: if it throws, so does this, and nothing is taken
    * @throws SessionsUnavailableError
    */
-  async function take(key: SessionKey, onTaken: () => void, begins?: () => void): Promise<HeldSession> {
+  async function take(key: SessionKey, onTaken: () => void, begins?: () => void) {
     // What was saved elsewhere is in the claim, which compaction may leave as the only record.
     await topic.hasReadAll()
     const repeated = records.session(key)
@@ -176,9 +160,16 @@ export function openSessions({ openTopic, clock = Date.now, sweepMs = 600_000 }:
     // It was saved between the look and the claim.
     if (kept !== repeated) save(kept).catch(() => undefined)
     return {
+      /** What was kept; undefined if there was none, or it had expired. */
       kept: kept ?? undefined,
-      save,
-      async isHeld() {
+      /**
+       * Resolves when it is durable. Calls while one is under way may be saved together: the last one counts. Does nothing once another has taken the session.
+       *
+       * @throws SessionsUnavailableError
+       */
+      save: (session: KeptSession): Promise<void> => save(session),
+      /** Whether no other had taken the session before what was saved last, and that was just now: what is begun then is over within `lateMs`. @throws SessionsUnavailableError */
+      async isHeld(): Promise<boolean> {
         for (;;) {
           const beganMs = savedMs
           await topic.hasRead(savedTo)
@@ -187,8 +178,10 @@ export function openSessions({ openTopic, clock = Date.now, sweepMs = 600_000 }:
           await save(latest)
         }
       },
-      remove: () => save(null),
-      release() {
+      /** Ends the session. @throws SessionsUnavailableError */
+      remove: (): Promise<void> => save(null),
+      /** The connection has ended; what was saved stays, until it expires. A second call does nothing. */
+      release(): void {
         if (isHeld()) holdings.delete(name)
       },
     }
@@ -244,6 +237,5 @@ function payloadOf(record: SessionRecord): Buffer {
 }
 
 function unavailable(cause: unknown): SessionsUnavailableError {
-  if (cause instanceof SessionsUnavailableError) return cause
   return new SessionsUnavailableError(`the sessions of MQTT cannot be read or saved: ${(cause as Error).message}`, { cause })
 }
