@@ -1,15 +1,16 @@
 // One MQTT connection, from its CONNECT to its end.
 
-import type { Packet } from 'mqtt-packet'
+import type { IConnackPacket, Packet } from 'mqtt-packet'
 import { openRateLimit } from './bounds/rate-limit.ts'
-import type { MqttParts } from './dependencies.ts'
-import { authenticate, connackOf, refusedConnack, type Session, whyRefused } from './handshake.ts'
+import type { ConnectionParts, MqttParts } from './dependencies.ts'
+import { authenticate, type Session, topicAliasMax, whyRefused } from './handshake.ts'
 import type { Link } from './link.ts'
 import { acknowledgements } from './packets.ts'
 import { openPublishing, type Publishing } from './publishing.ts'
-import { isUnavailable, PacketError, type Refusal, reasons, refusalOf } from './reasons.ts'
+import { isUnavailable, PacketError, ReasonError, type Refusal, reasons, refusalOf } from './reasons.ts'
 import { openReceipts, type Receipts } from './receipts.ts'
-import { openPersistence, type Persistence, SessionRefusal } from './sessions/session.ts'
+import { nothingKept } from './sessions/records.ts'
+import { openPersistence, type Persistence } from './sessions/session.ts'
 import { SessionsUnavailableError } from './sessions/store.ts'
 import { openSubscriptions, type Subscriptions } from './subscribe/subscriptions.ts'
 import type { Timer } from './timer.ts'
@@ -22,7 +23,7 @@ export interface Connection {
   /** Takes no more messages, answers those that were taken, and closes. The will is not published. */
   drain(): Promise<void>
   /**
-   * Ends it if the key or certificate is no longer valid, or if it cannot be checked now and `mustKnow`.
+   * Ends it if the key or certificate is no longer valid, or if it cannot be checked now and `mustKnow`. Never rejects.
    *
    * @returns false if it could not be checked
    */
@@ -46,8 +47,6 @@ const keepAliveFactor = 1.5
 /** Packets other than messages, and refused messages, which ask the control plane: how many a second, and at once. */
 const otherPackets = [100, 200] as const
 const refusedMessages = [2, 20] as const
-const noReceipts = { messages: [], origins: {} }
-const noSubscriptions = { subscriptions: [], positions: {}, inFlight: [] }
 /** Node.js has no longer timers. */
 const timerMsMax = 2 ** 31 - 1
 
@@ -55,9 +54,8 @@ const timerMsMax = 2 ** 31 - 1
 export async function serveConnection(link: Link, parts: MqttParts, connections: Connections): Promise<void> {
   const session = await accept(link, parts, connections)
   if (session === undefined) return
-  const { options, payloadBytesMax, startTimer, access, metrics, logger, say, live, sessions } = parts
+  const { options, payloadBytesMax, startTimer, access, metrics, logger, say } = parts
   const packetBytesMax = payloadBytesMax + packetHeadBytesMax
-  const expirySecondsMax = expirySecondsMaxOf(parts)
   let isDraining = false
   let hasEnded = false
   /** The CONNACK was sent, before which there is no DISCONNECT (MQTT 5 §3.2). */
@@ -82,11 +80,10 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
   let receipts: Receipts | undefined
   let publishing: Publishing | undefined
   let subscriptions: Subscriptions | undefined
-  const received = (): Receipts =>
-    (receipts ??= openReceipts({ thing: session.thing, live, lateMs: sessions?.lateMs ?? 0, startTimer, persistence: () => persistence }))
-  const published = (): Publishing => (publishing ??= openPublishing({ session, link, parts, receipts: received, refusals, end }))
-  const subscribed = (): Subscriptions =>
-    (subscriptions ??= openSubscriptions({ session, link, parts, controls, refusals, end, persistence: () => persistence }))
+  const own: ConnectionParts = { session, link, parts, end, controls, refusals, persistence: () => persistence }
+  const received = (): Receipts => (receipts ??= openReceipts(own))
+  const published = (): Publishing => (publishing ??= openPublishing(own, received))
+  const subscribed = (): Subscriptions => (subscriptions ??= openSubscriptions(own))
   let keyEnd: Timer | undefined
   const connection: Connection = {
     session,
@@ -98,7 +95,7 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
     },
     async recheck(mustKnow) {
       if (hasEnded) return true
-      const refusal = await whyRefused(session, access)
+      const refusal = await whyRefused(session, access, logger)
       if (refusal === undefined) watchKeyEnd()
       else if (refusal.code !== 'unavailable') end(reasons.notAuthorized, 'the key or certificate of the thing is no longer valid')
       else if (mustKnow) end(reasons.serverBusy, refusal.sentence)
@@ -113,39 +110,8 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
     keyEnd = undefined
     if (session!.endsMs === undefined || hasEnded) return
     keyEnd = startTimer(Math.min(Math.max(session!.endsMs - Date.now(), 1), timerMsMax), () => {
-      connection.recheck(true).catch((error: unknown) => logger.error({ err: error }, 'cannot check the key of a connection'))
+      void connection.recheck(true)
     })
-  }
-
-  function changeExpiry(seconds: number): void {
-    if (session!.askedExpirySeconds === 0 && seconds > 0) {
-      throw new PacketError(reasons.protocolError, 'a DISCONNECT begins a session that outlives the connection: ask for it in the CONNECT')
-    }
-    session!.expirySeconds = Math.min(seconds, expirySecondsMax)
-  }
-
-  /** Takes the session that outlives the connection, and its subscriptions. @returns begins to send; undefined if the connection was refused */
-  async function resumed(): Promise<(() => void) | undefined> {
-    try {
-      persistence = await openPersistence({
-        session: session!,
-        parts,
-        stateOf: ended => ({ ...(subscriptions?.state(ended) ?? noSubscriptions), receipts: receipts?.state() ?? noReceipts }),
-        onTaken: () => end(reasons.sessionTakenOver, 'another connection has the same thing and client id'),
-      })
-      const kept = persistence?.kept
-      if (kept !== undefined && kept.receipts.messages.length > 0) received().resume(kept.receipts)
-      const begin = kept === undefined ? () => undefined : await subscribed().resume(kept)
-      if (hasEnded || link.isClosed()) return undefined
-      await persistence?.save()
-      return begin
-    } catch (error) {
-      const refusal = sessionRefusal(error)
-      if (refusal === undefined) throw error
-      if (!hasEnded) refuse(link, parts, refusal, session)
-      hasEnded = true
-      return undefined
-    }
   }
 
   /** Waits for the delay of the will, or the end of its session. @returns false if the client came back before (MQTT 5 §3.1.3.2.2), or the process stops */
@@ -177,8 +143,14 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
     else if (cmd === 'subscribe') await subscribed().subscribe(packet)
     else if (cmd === 'unsubscribe') await subscribed().unsubscribe(packet)
     else if (cmd === 'disconnect') {
-      const expirySeconds = packet.properties?.sessionExpiryInterval
-      if (expirySeconds !== undefined) changeExpiry(expirySeconds)
+      const { sessionExpiryInterval: expirySeconds = session!.expirySeconds } = packet.properties ?? {}
+      if (session!.askedExpirySeconds === 0 && expirySeconds > 0) {
+        throw new PacketError(
+          reasons.protocolError,
+          'a DISCONNECT begins a session that outlives the connection: ask for it in the CONNECT',
+        )
+      }
+      session!.expirySeconds = Math.min(expirySeconds, options.sessionExpirySecondsMax)
       hasWill &&= session!.version === 5 && packet.reasonCode !== reasons.success
       return false
     } else if (!acknowledgements.has(cmd)) throw new PacketError(reasons.protocolError, `a client sends no ${cmd.toUpperCase()} here`)
@@ -186,10 +158,7 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
   }
 
   const overfull = connections.join(connection)
-  if (overfull !== undefined) {
-    refuse(link, parts, refusalOf(reasons.quotaExceeded, overfull), session)
-    return
-  }
+  if (overfull !== undefined) return refuse(link, parts, refusalOf(reasons.quotaExceeded, overfull), session)
   const silentMs = session.keepAliveSeconds * 1000 * keepAliveFactor
   let keepAlive: Timer | undefined
   function onIdle(): void {
@@ -198,17 +167,24 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
     else keepAlive!.restart()
   }
   try {
-    const begin = await resumed()
-    if (begin === undefined || hasEnded) return
+    persistence = await openPersistence({
+      session,
+      parts,
+      stateOf: ended => ({ ...nothingKept, ...subscriptions?.state(ended), ...(receipts && { receipts: receipts.state() }) }),
+      onTaken: () => end(reasons.sessionTakenOver, 'another connection has the same thing and client id'),
+    })
+    const kept = persistence?.kept
+    if (kept !== undefined && kept.receipts.messages.length > 0) received().resume(kept.receipts)
+    const begin = kept && (await subscribed().resume(kept))
+    if (hasEnded || link.isClosed()) return
+    await persistence?.save()
+    if (hasEnded) return
     hasWill = session.will !== undefined
     watchKeyEnd()
     if (silentMs > 0) keepAlive = startTimer(silentMs, onIdle)
-    const canSubscribe = parts.live !== undefined && options.subscriptionsMax > 0
-    const canShare = canSubscribe && parts.groups !== undefined
-    const sessionPresent = persistence?.kept !== undefined
     isAccepted = true
-    link.send(connackOf(session, { inFlightMax: options.inFlightMax, packetBytesMax, canSubscribe, canShare, sessionPresent }))
-    begin()
+    link.send(connackOf(session, parts, packetBytesMax, kept !== undefined))
+    begin?.()
     for (let packet = await link.next(packetBytesMax); packet !== undefined; packet = await link.next(packetBytesMax)) {
       keepAlive?.restart()
       // Messages have bounds of their own, and so their acknowledgements.
@@ -218,7 +194,11 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
       if (limited !== undefined) await limited
     }
   } catch (error) {
-    if (error instanceof SessionsUnavailableError) end(reasons.serverBusy, error.message)
+    const refusal = isAccepted ? undefined : sessionRefusal(error)
+    if (refusal !== undefined) {
+      if (!hasEnded) refuse(link, parts, refusal, session)
+      hasEnded = true
+    } else if (error instanceof SessionsUnavailableError) end(reasons.serverBusy, error.message)
     else if (error instanceof PacketError) {
       metrics.refused('malformed_request')
       end(error.reasonCode, error.message)
@@ -244,25 +224,43 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
   }
 }
 
-/** Why a session cannot be had now; undefined for what is no reason. */
-function sessionRefusal(error: unknown): Refusal | undefined {
-  if (error instanceof SessionRefusal) return refusalOf(reasons.quotaExceeded, error.message)
-  return isUnavailable(error) ? refusalOf(reasons.serverUnavailable, `the session cannot go on now: retry (${error.message})`) : undefined
+function connackOf(
+  session: Session,
+  { options, live, groups }: MqttParts,
+  packetBytesMax: number,
+  sessionPresent: boolean,
+): IConnackPacket {
+  const { version, isClientIdAssigned, clientId, askedExpirySeconds, expirySeconds } = session
+  if (version === 4) return { cmd: 'connack', sessionPresent, returnCode: 0 }
+  const canSubscribe = live !== undefined && options.subscriptionsMax > 0
+  const properties = {
+    ...(askedExpirySeconds === expirySeconds ? {} : { sessionExpiryInterval: expirySeconds }),
+    receiveMaximum: options.inFlightMax,
+    maximumPacketSize: packetBytesMax,
+    ...(isClientIdAssigned ? { assignedClientIdentifier: clientId } : {}),
+    topicAliasMaximum: topicAliasMax,
+    wildcardSubscriptionAvailable: canSubscribe,
+    subscriptionIdentifiersAvailable: canSubscribe,
+    sharedSubscriptionAvailable: canSubscribe && groups !== undefined,
+  }
+  return { cmd: 'connack', sessionPresent, reasonCode: reasons.success, properties }
 }
 
-function expirySecondsMaxOf({ sessions, options }: MqttParts): number {
-  return sessions === undefined ? 0 : options.sessionExpirySecondsMax
+/** Why a session cannot be had now; undefined for what is no reason. */
+function sessionRefusal(error: unknown): Refusal | undefined {
+  if (error instanceof ReasonError) return refusalOf(reasons.quotaExceeded, error.message)
+  return isUnavailable(error) ? refusalOf(reasons.serverUnavailable, `the session cannot go on now: retry (${error.message})`) : undefined
 }
 
 /** @returns undefined if the connection was refused, or has ended */
 async function accept(link: Link, parts: MqttParts, connections: Connections): Promise<Session | undefined> {
-  const { options, startTimer, access } = parts
+  const { options, startTimer, access, logger } = parts
   const timer = startTimer(options.connectTimeoutMs, () => link.end())
   try {
     const connect = await link.connect(packetHeadBytesMax)
     if (connect === undefined) return undefined
     connections.greeted()
-    const answer = await authenticate(connect, link, access, expirySecondsMaxOf(parts))
+    const answer = await authenticate(connect, link, options.sessionExpirySecondsMax, access, logger)
     if (!('sentence' in answer)) return link.isClosed() ? undefined : answer
     refuse(link, parts, answer)
   } catch (error) {
@@ -282,6 +280,7 @@ async function accept(link: Link, parts: MqttParts, connections: Connections): P
 
 function refuse(link: Link, { metrics, say }: MqttParts, refusal: Refusal, client: Session | Link = link): void {
   metrics.refused(refusal.code)
-  say(client, `connection refused: ${refusal.sentence}`)
-  link.end(refusedConnack(refusal))
+  const { reasonCode, returnCode, sentence } = refusal
+  say(client, `connection refused: ${sentence}`)
+  link.end({ cmd: 'connack', sessionPresent: false, reasonCode, returnCode, properties: { reasonString: sentence } })
 }

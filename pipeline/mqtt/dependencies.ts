@@ -8,6 +8,7 @@ import type { Publisher } from '../ingest/publisher.ts'
 import type { LiveMessages } from '../live/messages.ts'
 import type { Rights } from '../live/rights.ts'
 import type { Budget } from './bounds/budget.ts'
+import type { RateLimit } from './bounds/rate-limit.ts'
 import type { Session } from './handshake.ts'
 import type { Link } from './link.ts'
 import type { MqttMetrics } from './metrics.ts'
@@ -50,4 +51,23 @@ export interface ConnectionParts {
   readonly parts: MqttParts
   /** Ends the connection. */
   readonly end: (reasonCode: number, sentence: string) => void
+  /** Of packets other than messages, and of refused messages and subscriptions. */
+  readonly controls: RateLimit
+  readonly refusals: RateLimit
+  /** undefined if the session ends with the connection. */
+  readonly persistence: () => Saving | undefined
+}
+
+/** Saves the session of a connection. */
+export interface Saving {
+  /**
+   * Saves at once; first when the connection has what was kept. Resolves when it is durable.
+   *
+   * @throws SessionsUnavailableError
+   */
+  save(): Promise<void>
+  /** Saves like `save`, and throws as well if another connection has taken the session before. */
+  saveHeld(): Promise<void>
+  /** Saves within a second, or ten of a large session: after a crash as much is sent again. */
+  saveSoon(): void
 }

@@ -1,7 +1,8 @@
 // What a CONNECT asks for: whose connection it is, or why it is refused (MQTT 5 §3.1, MQTT 3.1.1 §3.1).
 
 import { randomUUID } from 'node:crypto'
-import type { IConnackPacket, IConnectPacket } from 'mqtt-packet'
+import type { IConnectPacket } from 'mqtt-packet'
+import type { Logger } from '../../config/logger.ts'
 import { type Access, type AccessControl, AccessUnavailableError, type Credential, noChannel } from '../../control-plane/client.ts'
 import { topicFault } from '../ingest/mqtt-topic.ts'
 import type { Peer } from './link.ts'
@@ -61,8 +62,9 @@ const unknownCertificate = refusalOf(
 export async function authenticate(
   connect: IConnectPacket & { readonly protocolVersion: Version },
   { address, certificate }: Peer,
-  access: AccessControl,
   expirySecondsMax: number,
+  access: AccessControl,
+  logger: Pick<Logger, 'error'>,
 ): Promise<Session | Refusal> {
   const { protocolVersion: version, clientId, clean = false, keepalive = 0, username = '', password, will, properties = {} } = connect
   if (properties.authenticationMethod !== undefined) {
@@ -101,11 +103,11 @@ export async function authenticate(
     boundedOwner: undefined,
     endsMs: undefined,
   }
-  return (await whyRefused(session, access)) ?? session
+  return (await whyRefused(session, access, logger)) ?? session
 }
 
 /** @returns undefined if the key or certificate is that of a thing, whichever channels it is connected to */
-export async function whyRefused(session: Session, access: AccessControl): Promise<Refusal | undefined> {
+export async function whyRefused(session: Session, access: AccessControl, logger: Pick<Logger, 'error'>): Promise<Refusal | undefined> {
   const { credential, address, userName } = session
   const [unknown, what] =
     credential.scheme === 'Certificate' ? [unknownCertificate, 'invalid certificate'] : [unknownKey, 'unknown thing key']
@@ -123,43 +125,10 @@ export async function whyRefused(session: Session, access: AccessControl): Promi
     session.endsMs = endsMs
     return undefined
   } catch (error) {
-    if (!(error instanceof AccessUnavailableError)) throw error
+    if (!(error instanceof AccessUnavailableError)) logger.error({ err: error }, 'cannot check the key of a connection')
     return refusalOf(reasons.serverUnavailable, 'the key cannot be checked now: retry')
   }
 }
 
 /** What a client of MQTT 5 may send: topic aliases are remembered for one connection. */
 export const topicAliasMax = 16
-
-export interface Accepted {
-  readonly inFlightMax: number
-  /** The largest packet that is accepted. */
-  readonly packetBytesMax: number
-  readonly canSubscribe: boolean
-  readonly canShare: boolean
-  /** Whether the session goes on that an earlier connection had. */
-  readonly sessionPresent: boolean
-}
-
-export function connackOf(
-  session: Session,
-  { inFlightMax, packetBytesMax, canSubscribe, canShare, sessionPresent }: Accepted,
-): IConnackPacket {
-  const { version, isClientIdAssigned, clientId, askedExpirySeconds, expirySeconds } = session
-  if (version === 4) return { cmd: 'connack', sessionPresent, returnCode: 0 }
-  const properties = {
-    ...(askedExpirySeconds === expirySeconds ? {} : { sessionExpiryInterval: expirySeconds }),
-    receiveMaximum: inFlightMax,
-    maximumPacketSize: packetBytesMax,
-    ...(isClientIdAssigned ? { assignedClientIdentifier: clientId } : {}),
-    topicAliasMaximum: topicAliasMax,
-    wildcardSubscriptionAvailable: canSubscribe,
-    subscriptionIdentifiersAvailable: canSubscribe,
-    sharedSubscriptionAvailable: canShare,
-  }
-  return { cmd: 'connack', sessionPresent, reasonCode: reasons.success, properties }
-}
-
-export function refusedConnack({ reasonCode, returnCode, sentence }: Refusal): IConnackPacket {
-  return { cmd: 'connack', sessionPresent: false, reasonCode, returnCode, properties: { reasonString: sentence } }
-}

@@ -4,7 +4,7 @@
 // what was read is retried in order: MQTT 3.1.1 cannot tell a client to retry.
 
 import type { IPublishPacket } from 'mqtt-packet'
-import { pause } from '../../config/aborting.ts'
+import { pause, unlessAborted } from '../../config/aborting.ts'
 import { limitedError } from '../../control-plane/client.ts'
 import { HttpError } from '../../http/errors.ts'
 import { mediaTypeOf, mediaTypeOfPayload, mediaTypes } from '../ingest/content-type.ts'
@@ -13,7 +13,6 @@ import { parseTopic, topicFault, withoutQuery } from '../ingest/mqtt-topic.ts'
 import type { Publication, Published } from '../ingest/publisher.ts'
 import { logTag } from '../live/messages.ts'
 import { LogUnavailableError } from '../log.ts'
-import type { RateLimit } from './bounds/rate-limit.ts'
 import type { ConnectionParts } from './dependencies.ts'
 import { type Session, topicAliasMax } from './handshake.ts'
 import { checkId } from './packets.ts'
@@ -27,26 +26,17 @@ interface Received {
   readonly topic: string
   readonly contentType: string | undefined
   readonly payload: Buffer
-  /** Whether it may be stored twice rather than not at all. */
-  readonly isRetried: boolean
-  /** Of QoS 2: appended only while the connection has its session. */
-  readonly isOnce: boolean
   readonly qos: Qos
   /** An empty one is not stored, and clears what is retained. */
   readonly isRetained: boolean
-  /** Settles when all of the topic that were to be retained before it are. */
-  readonly before: Promise<void> | undefined
   /** Microseconds since 1970. */
   readonly createdUs: number
-  /** Once the log has it, or needs nothing of it. */
-  stored?: { readonly publication: Publication; readonly at: Published | undefined }
 }
 
-interface PublishingParts extends ConnectionParts {
-  /** Of messages with QoS 2. */
-  readonly receipts: () => Receipts
-  /** Of refused messages. */
-  readonly refusals: RateLimit
+interface Stored {
+  readonly publication: Publication
+  /** undefined if the log needs nothing of it. */
+  readonly at: Published | undefined
 }
 
 const retryMsMin = 50
@@ -54,24 +44,23 @@ const retryMsMax = 1_000
 
 export type Publishing = ReturnType<typeof openPublishing>
 
-export function openPublishing({ session, link, parts, receipts, refusals, end }: PublishingParts) {
+/** @param receipts of messages with QoS 2 */
+export function openPublishing({ session, link, parts, refusals, end }: ConnectionParts, receipts: () => Receipts) {
   const { access, publisher, metrics, arrivals, receiptUs, payloadBytesMax, budget, say, logger, options, retained } = parts
   const aliases = new Map<number, string>()
-  /** Messages without an answer, and those of them that wait until the log and the control plane are there. */
+  /** Messages without an answer; those of them with QoS 1; and those that wait until the log and the control plane are there. */
   let inFlight = 0
-  let toAcknowledge = 0
+  let unacknowledged = 0
+  let held = 0
   /** Packet ids of QoS 2 without a PUBREL. */
   const unreleased = new Set<number>()
   let released: Promise<void> = Promise.resolve()
   let lastUs = 0
   /** Most devices have one topic. */
   let last: { readonly topic: string; readonly channel: string; readonly subtopic: string } | undefined
-  let held = 0
   let freed: (() => void) | undefined
   let retries: Promise<unknown> = Promise.resolve()
   let acknowledged: Promise<void> = Promise.resolve()
-  /** The last of each topic that is to be retained. */
-  const retaining = new Map<string, Promise<void>>()
 
   function free(): void {
     freed?.()
@@ -79,16 +68,7 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
   }
 
   const isFull = (): boolean => (inFlight >= options.inFlightMax || held > 0) && !link.isClosed()
-
-  async function capacity(): Promise<void> {
-    while (isFull()) {
-      await new Promise<void>(resolve => {
-        freed = resolve
-        link.closed().addEventListener('abort', free, { once: true })
-      })
-      link.closed().removeEventListener('abort', free)
-    }
-  }
+  const unlessClosed = (promise: Promise<void>): Promise<void> => unlessAborted(promise, link.closed()).catch(() => undefined)
 
   /** @throws HttpError, SubtopicError, AccessUnavailableError */
   async function checked({ topic, contentType: said, payload, isRetained, createdUs }: Received): Promise<Publication> {
@@ -118,10 +98,10 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
     return { ...head, protocol: 'mqtt', createdUs, payload, isStrict: false, isRetained }
   }
 
-  async function publish(publication: Publication, received: Received): Promise<void> {
-    const isEmpty = publication.payload.length === 0
-    if (isEmpty) publisher.count(publication)
-    received.stored = { publication, at: isEmpty ? undefined : await publisher.publish(publication) }
+  async function publish(publication: Publication): Promise<Stored> {
+    if (publication.payload.length > 0) return { publication, at: await publisher.publish(publication) }
+    publisher.count(publication)
+    return { publication, at: undefined }
   }
 
   function refusalOf(error: unknown): HttpError {
@@ -132,44 +112,53 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
     return new HttpError('internal', undefined, { cause: error })
   }
 
-  /** @returns the refusal, if it is refused */
-  const attempt = (work: Promise<unknown>): Promise<HttpError | undefined> => work.then(() => undefined, refusalOf)
+  /** @returns the result, or why it is refused */
+  const attempt = <Result>(work: Promise<Result>): Promise<Result | HttpError> => work.catch(refusalOf)
 
-  function isToRetry(refusal: HttpError | undefined, { isRetried }: Received): boolean {
-    if (refusal?.code !== 'unavailable' || link.isClosed()) return false
-    return isRetried || !(refusal.cause instanceof LogUnavailableError && refusal.cause.mayBeStored)
+  const mayBeStored = ({ cause }: HttpError): boolean => cause instanceof LogUnavailableError && cause.mayBeStored
+
+  function isToRetry(answer: unknown, { qos }: Received): boolean {
+    if (!(answer instanceof HttpError) || answer.code !== 'unavailable' || link.isClosed()) return false
+    // Only with QoS 1 a message may be stored twice rather than not at all.
+    return qos === 1 || !mayBeStored(answer)
   }
 
-  /** @returns like `attempt`; the code is `unavailable` only after the connection was closed, or if a message of QoS 0 may be stored */
-  async function untilAnswered(received: Received, work: () => Promise<void>): Promise<HttpError | undefined> {
+  /** @returns like `attempt`; the code is `unavailable` only after the connection was closed, or if a message of QoS 0 or 2 may be stored */
+  async function untilAnswered<Result>(received: Received, work: () => Promise<Result>): Promise<Result | HttpError> {
     for (let waitMs = retryMsMin; ; waitMs = Math.min(2 * waitMs, retryMsMax)) {
-      const refusal = await attempt(work())
-      if (!isToRetry(refusal, received)) return refusal
+      const answer = await attempt(work())
+      if (!isToRetry(answer, received)) return answer
       await pause(waitMs, link.closed())
     }
   }
 
-  /** Retries after those that wait already. */
-  async function hold(received: Received): Promise<HttpError | undefined> {
+  /** Checks a message before the next packet is read. */
+  async function admitted(received: Received): Promise<Publication | HttpError> {
+    const found = await untilAnswered(received, () => checked(received))
+    if (found instanceof HttpError) refusals.spend()
+    return found
+  }
+
+  /** Appends a message whose rights are known. While the log is away it waits behind those that wait already: they stand in the log in the order of arrival. */
+  async function append(publication: Publication, received: Received): Promise<Stored | HttpError> {
+    if (held === 0) {
+      const stored = await attempt(publish(publication))
+      if (!isToRetry(stored, received)) return stored
+    }
     held++
     const answered = retries.then(() =>
       untilAnswered(received, async () => {
-        const publication = await checked(received)
-        if (received.isOnce) await receipts().held()
-        await publish(publication, received)
+        const again = await checked(received)
+        // Only while the connection has its session.
+        if (received.qos === 2) await receipts().held()
+        return publish(again)
       }),
     )
     retries = answered
-    const refusal = await answered
+    const stored = await answered
     held--
     free()
-    return refusal
-  }
-
-  /** Appends a message whose rights are known, so that it stands in the log in the order of arrival. */
-  async function append(publication: Publication, received: Received): Promise<HttpError | undefined> {
-    const refusal = await attempt(publish(publication, received))
-    return isToRetry(refusal, received) ? hold(received) : refusal
+    return stored
   }
 
   /**
@@ -184,9 +173,10 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
       const publication = known ?? (await admitted(received))
       if (publication instanceof HttpError) return publication
       await receipts().once(messageId, publication, async () => {
-        refusal = await retain(received, append(publication, received))
-        const isDone = received.stored !== undefined || (refusal?.cause instanceof LogUnavailableError && refusal.cause.mayBeStored)
-        return refusal !== undefined && isDone ? undefined : refusal === undefined
+        const stored = await append(publication, received)
+        refusal = await retain(received, stored)
+        if (refusal === undefined) return true
+        return mayBeStored(refusal) || !(stored instanceof HttpError) ? undefined : false
       })
       return refusal
     } catch (error) {
@@ -197,57 +187,19 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
     }
   }
 
-  /** @returns like `outcome`, when it is retained too, if it is to be */
-  function retain(received: Received, outcome: Promise<HttpError | undefined>): Promise<HttpError | undefined> {
-    return received.isRetained ? keep(received, outcome) : outcome
-  }
-
-  async function keep(received: Received, outcome: Promise<HttpError | undefined>): Promise<HttpError | undefined> {
-    const { before, qos, payload } = received
-    const refusal = await outcome
-    if (refusal !== undefined) return refusal
-    await before
-    const { publication, at } = received.stored!
-    const { channel, subtopic, contentType, boundedOwner } = publication
-    return untilAnswered(received, () => {
-      if (at === undefined) return retained.clear({ channel, subtopic })
-      const { partition, offset } = at
+  /** Retains what is stored, if it is to be. @returns why it is refused */
+  async function retain(received: Received, stored: Stored | HttpError): Promise<HttpError | undefined> {
+    if (stored instanceof HttpError) return stored
+    if (!received.isRetained) return undefined
+    const { qos, payload } = received
+    const { channel, subtopic, contentType, boundedOwner } = stored.publication
+    const kept = await untilAnswered(received, () => {
+      if (stored.at === undefined) return retained.clear({ channel, subtopic })
+      const { log, partition, offset } = stored.at
       const message = { channel, subtopic, publisher: session.thing, boundedOwner, contentType, qos, payload: Uint8Array.from(payload) }
-      return retained.keep({ ...message, log: logTag(at.log), partition, offset })
+      return retained.keep({ ...message, log: logTag(log), partition, offset })
     })
-  }
-
-  function noteRetaining(topic: string, outcome: Promise<unknown>): void {
-    const forget = (): void => {
-      if (retaining.get(topic) === settled) retaining.delete(topic)
-    }
-    const settled: Promise<void> = outcome.then(forget, forget)
-    retaining.set(topic, settled)
-  }
-
-  /** Checks a message. Of QoS 2 the id is saved before it may be appended, so nothing of it waits among the retries. */
-  async function admitted(received: Received): Promise<Publication | HttpError> {
-    const found = received.isOnce ? await checkedAgain(received) : await checked(received).catch(refusalOf)
-    // Before the next packet is read.
-    if (found instanceof HttpError && !isToRetry(found, received)) refusals.spend()
-    return found
-  }
-
-  async function checkedAgain(received: Received): Promise<Publication | HttpError> {
-    let publication: Publication | undefined
-    const refusal = await untilAnswered(received, async () => {
-      publication = await checked(received)
-    })
-    return refusal ?? publication!
-  }
-
-  function outcomeOf(
-    { qos, messageId = 0 }: IPublishPacket,
-    found: Publication | HttpError,
-    received: Received,
-  ): Promise<HttpError | undefined> {
-    if (found instanceof HttpError) return isToRetry(found, received) ? retain(received, hold(received)) : Promise.resolve(found)
-    return qos === 2 ? appendOnce(messageId, found, received) : retain(received, append(found, received))
+    return kept instanceof HttpError ? kept : undefined
   }
 
   function note(refusal: HttpError, topic: string): void {
@@ -257,34 +209,31 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
     say(session, `message refused: ${refusal.message}`, { topic: name.slice(0, 200), code: refusal.code })
   }
 
-  function answer({ qos, messageId, payload }: IPublishPacket, topic: string, refusal: HttpError | undefined): void {
-    if (refusal !== undefined) note(refusal, topic)
-    if (refusal?.code === 'unauthenticated' || (refusal !== undefined && session.version === 4)) end(reasonOf(refusal), refusal.message)
-    else if (qos > 0) {
-      const reasonCode = refusal === undefined ? reasons.success : reasonOf(refusal)
-      link.send({
-        cmd: qos === 1 ? 'puback' : 'pubrec',
-        messageId: messageId!,
-        reasonCode,
-        ...(refusal === undefined ? {} : { properties: { reasonString: refusal.message } }),
-      })
-      if (qos === 1 || (refusal !== undefined && unreleased.delete(messageId!))) toAcknowledge--
-    }
-    inFlight--
-    budget.free(payload.length)
-    free()
-  }
-
-  async function answerAfter(
-    before: Promise<void>,
-    packet: IPublishPacket,
+  /** Answers a message, after those before it. */
+  async function answer(
+    { qos, messageId, payload }: IPublishPacket,
     topic: string,
+    before: Promise<void>,
     outcome: Promise<HttpError | undefined>,
   ): Promise<void> {
     try {
       const refusal = await outcome
       await before
-      answer(packet, topic, refusal)
+      if (refusal !== undefined) note(refusal, topic)
+      if (refusal?.code === 'unauthenticated' || (refusal !== undefined && session.version === 4)) end(reasonOf(refusal), refusal.message)
+      else if (qos > 0) {
+        link.send({
+          cmd: qos === 1 ? 'puback' : 'pubrec',
+          messageId: messageId!,
+          reasonCode: refusal === undefined ? reasons.success : reasonOf(refusal),
+          ...(refusal === undefined ? {} : { properties: { reasonString: refusal.message } }),
+        })
+        if (qos === 1) unacknowledged--
+        else if (refusal !== undefined) unreleased.delete(messageId!)
+      }
+      inFlight--
+      budget.free(payload.length)
+      free()
     } catch (error) {
       logger.error({ err: error }, 'cannot acknowledge a message over MQTT')
       link.end()
@@ -294,12 +243,12 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
   function topicOf({ topic, properties }: IPublishPacket): string {
     const fault = topicFault(topic)
     if (fault !== undefined) throw new PacketError(reasons.topicNameInvalid, fault)
-    const alias: unknown = properties?.topicAlias
+    const alias = properties?.topicAlias
     if (alias === undefined) {
       if (topic === '') throw new PacketError(reasons.protocolError, 'a PUBLISH has neither a topic nor a topic alias')
       return topic
     }
-    if (typeof alias !== 'number' || alias < 1 || alias > topicAliasMax) {
+    if (alias < 1 || alias > topicAliasMax) {
       throw new PacketError(reasons.topicAliasInvalid, `a topic alias is not a number from 1 to ${topicAliasMax}`)
     }
     const known = topic === '' ? aliases.get(alias) : topic
@@ -313,51 +262,54 @@ export function openPublishing({ session, link, parts, receipts, refusals, end }
     async take(packet: IPublishPacket): Promise<void> {
       const { qos, messageId = 0, properties, payload } = packet
       if (qos > 0) checkId(messageId, `PUBLISH with QoS ${qos}`)
-      const contentType: unknown = properties?.contentType
-      if (contentType !== undefined && typeof contentType !== 'string') {
-        throw new PacketError(reasons.protocolError, 'a PUBLISH has several content types')
-      }
       if (properties?.subscriptionIdentifier !== undefined) {
         throw new PacketError(reasons.protocolError, 'a client publishes with a subscription identifier, which only the server sends')
       }
       const topic = topicOf(packet)
       const isCounted = qos === 1 || (qos === 2 && !unreleased.has(messageId))
       // A client of MQTT 3.1.1 knows no bound, and waits instead.
-      if (isCounted && session.version === 5 && toAcknowledge >= options.inFlightMax) {
+      if (isCounted && session.version === 5 && unacknowledged + unreleased.size >= options.inFlightMax) {
         const sentence = `more than ${options.inFlightMax} messages are not acknowledged, the Receive Maximum: wait for acknowledgements`
         throw new PacketError(reasons.receiveMaximumExceeded, sentence)
       }
-      if (isCounted) toAcknowledge++
+      if (qos === 1) unacknowledged++
       if (qos === 2) unreleased.add(messageId)
-      if (isFull()) await capacity()
+      while (isFull()) {
+        const { promise, resolve } = Promise.withResolvers<void>()
+        freed = resolve
+        await unlessClosed(promise)
+      }
       const granted = budget.take(payload.length, link)
       if (granted !== undefined) await granted
       inFlight++
       // Of QoS 2 it names the message.
       lastUs = Math.max(receiptUs(), lastUs + 1)
-      const message = { topic, contentType, payload: payload as Buffer, qos, isRetained: packet.retain, createdUs: lastUs }
-      const received: Received = { ...message, isRetried: qos === 1, isOnce: qos === 2, before: retaining.get(topic) }
+      const message = { topic, contentType: properties?.contentType, payload: payload as Buffer }
+      const received: Received = { ...message, qos, isRetained: packet.retain, createdUs: lastUs }
+      // It has no place in the log, which orders what is retained: nothing overtakes it, and it overtakes nothing.
+      const clears = packet.retain && payload.length === 0
+      if (clears) await unlessClosed(acknowledged)
+      const isRepeat = qos === 2 && receipts().has(messageId, received.payload)
+      const found = isRepeat ? undefined : await admitted(received)
       const outcome =
-        qos === 2 && receipts().has(messageId, received.payload)
-          ? appendOnce(messageId, undefined, received)
-          : outcomeOf(packet, await admitted(received), received)
-      if (packet.retain) noteRetaining(topic, outcome)
-      acknowledged = answerAfter(acknowledged, packet, topic, outcome)
+        found instanceof HttpError
+          ? Promise.resolve(found)
+          : found === undefined || qos === 2
+            ? appendOnce(messageId, found, received)
+            : append(found, received).then(stored => retain(received, stored))
+      acknowledged = answer(packet, topic, acknowledged, outcome)
+      if (clears) await unlessClosed(acknowledged)
     },
     /** Publishes the will once: it is lost while the log or the control plane is away. */
     async takeWill({ topic, payload, qos = 0, retain: isRetained = false, properties }: NonNullable<Session['will']>): Promise<void> {
-      const contentType: unknown = properties?.contentType
-      const said = typeof contentType === 'string' ? contentType : undefined
-      const message = { topic, contentType: said, payload: payload as Buffer, qos, isRetained, createdUs: receiptUs() }
-      const received: Received = { ...message, isRetried: false, isOnce: false, before: undefined }
-      const published = attempt(checked(received).then(publication => publish(publication, received)))
-      const refusal = await retain(received, published)
+      const message = { topic, contentType: properties?.contentType, payload: payload as Buffer }
+      const received: Received = { ...message, qos, isRetained, createdUs: receiptUs() }
+      const refusal = await retain(received, await attempt(checked(received).then(publish)))
       if (refusal !== undefined) note(refusal, topic)
     },
     /** Takes a PUBREL (MQTT 5 §4.3.3). @returns false if no message waits for it */
     release(messageId: number): boolean {
       const isOpen = unreleased.delete(messageId)
-      if (isOpen) toAcknowledge--
       const forgotten = receipts().release(messageId)
       released = Promise.all([forgotten, released])
         .then(([isKnown]) => {

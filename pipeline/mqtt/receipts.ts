@@ -4,27 +4,18 @@
 // the log is looked up there: its time of receipt and its checksum name it. Until that is known, the client waits for its PUBREC.
 
 import { crc32 } from 'node:zlib'
-import { endsOf, type Following, type LiveMessage, type LiveMessages } from '../live/messages.ts'
+import { unlessAborted } from '../../config/aborting.ts'
+import { endsOf, type Following, type LiveMessage } from '../live/messages.ts'
+import type { ConnectionParts } from './dependencies.ts'
 import { PacketError, reasons } from './reasons.ts'
 import type { KeptReceipt, KeptReceipts } from './sessions/records.ts'
-import type { Persistence } from './sessions/session.ts'
 import { SessionsUnavailableError } from './sessions/store.ts'
-import type { StartTimer, Timer } from './timer.ts'
+import type { Timer } from './timer.ts'
 
 /** What names a message in the log. */
 type Named = Pick<KeptReceipt, 'channel' | 'createdUs'> & { readonly payload: Uint8Array }
 
 export type Receipts = ReturnType<typeof openReceipts>
-
-interface ReceiptsParts {
-  /** Of the client. */
-  readonly thing: string
-  readonly live: LiveMessages | undefined
-  /** How long an earlier connection may go on to store. */
-  readonly lateMs: number
-  readonly startTimer: StartTimer
-  readonly persistence: () => Persistence | undefined
-}
 
 interface Receipt extends Omit<KeptReceipt, 'waitedMs'> {
   readonly waitedMs: () => number
@@ -35,38 +26,31 @@ interface Receipt extends Omit<KeptReceipt, 'waitedMs'> {
 const countMax = 1_000
 const retryMs = 100
 
-export function openReceipts({ thing, live, lateMs, startTimer, persistence }: ReceiptsParts) {
+export function openReceipts({ session: { thing }, parts, persistence }: ConnectionParts) {
+  const { live, sessions, startTimer } = parts
   const receipts = new Map<number, Receipt>()
   /** By channel, where the messages begin whose storing is under way. */
   const origins = new Map<string, KeptReceipts['origins'][string]>()
-  const openings = new Map<string, Promise<void>>()
+  let opening: Promise<void> = Promise.resolve()
   /** Resolves when the last message that came is being stored, or cannot be: each waits for those before it, whichever is prepared first. */
   let turn: Promise<unknown> = Promise.resolve()
-  let isClosed = false
   /** Keeps the log open while ends are asked. */
   let opener: Following | undefined
-  const closing = Promise.withResolvers<never>()
-  closing.promise.catch(() => undefined)
+  const closing = new AbortController()
 
-  function isUnderWay(channel: string): boolean {
-    return [...receipts.values()].some(receipt => receipt.channel === channel && !receipt.isStored)
-  }
-
-  /** Of a channel without a message under way: all that follow are behind it. */
-  async function origin(channel: string): Promise<void> {
-    if (origins.has(channel) || live === undefined || persistence() === undefined) return
-    const opening = openings.get(channel) ?? openOrigin(live, channel).finally(() => openings.delete(channel))
-    openings.set(channel, opening)
-    await opening
-  }
-
-  async function openOrigin(live: LiveMessages, channel: string): Promise<void> {
-    const following = await live.follow(channel, undefined)
-    opener?.stop()
-    opener = following
-    if (isClosed) following.stop()
-    const { log, offsets } = following.streamOffset()
-    origins.set(channel, { log, offsets })
+  /** Of a channel without a message under way: all that follow are behind it. One at a time. */
+  function origin(channel: string): Promise<void> {
+    const earlier = opening.catch(() => undefined)
+    opening = earlier.then(async () => {
+      if (origins.has(channel) || live === undefined || persistence() === undefined) return
+      const following = await live.follow(channel, undefined)
+      opener?.stop()
+      opener = following
+      if (closing.signal.aborted) following.stop()
+      const { log, offsets } = following.streamOffset()
+      origins.set(channel, { log, offsets })
+    })
+    return opening
   }
 
   /** Does nothing more to the id if it has become that of another message. */
@@ -76,7 +60,8 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
       if (isStored) receipts.set(id, { ...receipt, isStored })
       else receipts.delete(id)
     }
-    if (!isUnderWay(channel)) origins.delete(channel)
+    const isUnderWay = [...receipts.values()].some(other => other.channel === channel && !other.isStored)
+    if (!isUnderWay) origins.delete(channel)
   }
 
   /** Whether it is in the log, now or as long as an earlier connection may go on. */
@@ -88,8 +73,19 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
     const following = await live.follow(channel, { ...from, partition: 0, rows: 0 })
     const found = Promise.withResolvers<boolean>()
     let timer: Timer | undefined
-    let ends: readonly number[] | undefined
-    let isOver = false
+    const over = new AbortController()
+    const waited = (ms: number): Promise<void> =>
+      new Promise(resolve => {
+        timer = startTimer(ms, resolve)
+      })
+    async function passed(): Promise<boolean> {
+      await waited(Math.max((sessions?.lateMs ?? 0) - waitedMs, 0))
+      // Everything up to an end that is not older than the last append. The log grows meanwhile.
+      const ends = await endsOf(live!, channel)
+      while (!over.signal.aborted && ends.some((end, partition) => following.streamOffset().offsets[partition]! < end))
+        await waited(retryMs)
+      return false
+    }
     try {
       following.start({
         partsOf: () => 1,
@@ -101,18 +97,9 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
         lost: () => undefined,
         end: () => found.reject(new SessionsUnavailableError('the log cannot be read now')),
       })
-      const looked = async (): Promise<void> => {
-        // Everything up to an end that is not older than the last append. The log grows meanwhile.
-        ends ??= await endsOf(live, channel)
-        const at = following.streamOffset().offsets
-        if (ends.every((end, partition) => at[partition]! >= end)) found.resolve(false)
-        else if (!isOver) timer = startTimer(retryMs, look)
-      }
-      const look = (): void => void looked().catch(found.reject)
-      timer = startTimer(Math.max(lateMs - waitedMs, 0), look)
-      return await Promise.race([found.promise, closing.promise])
+      return await unlessAborted(Promise.race([found.promise, passed()]), closing.signal)
     } finally {
-      isOver = true
+      over.abort()
       timer?.stop()
       following.stop()
     }
@@ -195,8 +182,7 @@ export function openReceipts({ thing, live, lateMs, startTimer, persistence }: R
       origins: Object.fromEntries(origins),
     }),
     close(): void {
-      isClosed = true
-      closing.reject(new SessionsUnavailableError('the connection has ended'))
+      closing.abort(new SessionsUnavailableError('the connection has ended'))
       opener?.stop()
     },
   }

@@ -81,6 +81,13 @@ export interface KeptSession {
   readonly keptSeconds: number
 }
 
+export const nothingKept: Omit<KeptSession, 'keptSeconds'> = {
+  subscriptions: [],
+  positions: {},
+  inFlight: [],
+  receipts: { messages: [], origins: {} },
+}
+
 export interface SessionRecord {
   /** Absent in a claim. */
   readonly holder?: number

@@ -1,33 +1,19 @@
 // The session of one connection, if it outlives it: taken when the client connects, saved as it goes on, and left for the next connection.
 
-import type { MqttParts } from '../dependencies.ts'
+import type { MqttParts, Saving } from '../dependencies.ts'
 import type { Session } from '../handshake.ts'
+import { ReasonError, reasons } from '../reasons.ts'
 import type { Timer } from '../timer.ts'
 import type { KeptSession } from './records.ts'
 import { connectedSeconds, type HeldSession, SessionsUnavailableError } from './store.ts'
 
-export interface Persistence {
+export interface Persistence extends Saving {
   /** What an earlier connection left; undefined for nothing, or if the client does not want it. */
   readonly kept: KeptSession | undefined
-  /**
-   * Saves at once; first when the connection has what was kept. Resolves when it is durable.
-   *
-   * @throws SessionsUnavailableError
-   */
-  save(): Promise<void>
-  /** Saves like `save`, and throws as well if another connection has taken the session before. */
-  saveHeld(): Promise<void>
-  /** Saves within a second, or ten of a large session: after a crash as much is sent again. */
-  saveSoon(): void
   /** The connection has ended. Never rejects. */
   end(): Promise<void>
   /** After `end`: who takes the session from then on is not noticed. */
   release(): void
-}
-
-/** The session cannot be had; the sentence is for the client. */
-export class SessionRefusal extends Error {
-  override readonly name = 'SessionRefusal'
 }
 
 interface PersistenceParts {
@@ -47,10 +33,10 @@ const saveMsMax = 10_000
  * Takes the session of the client, or ends the one that it no longer wants.
  *
  * @returns undefined if the session ends with its connection
- * @throws SessionRefusal, SessionsUnavailableError
+ * @throws ReasonError if the session cannot be had; SessionsUnavailableError
  */
 export async function openPersistence({ session, parts, stateOf, onTaken }: PersistenceParts): Promise<Persistence | undefined> {
-  const { sessions, options, startTimer, logger, say } = parts
+  const { sessions, options, startTimer, say } = parts
   const { thing, clientId, isClean } = session
   if (sessions === undefined) return undefined
   const key = { thing, clientId }
@@ -61,19 +47,19 @@ export async function openPersistence({ session, parts, stateOf, onTaken }: Pers
   if (session.expirySeconds === 0 && !(await sessions.has(key))) return undefined
   const held: HeldSession = await sessions.take(key, onTaken, () => {
     if (sessions.count(thing) < options.thingSessionsMax) return
-    throw new SessionRefusal(
+    throw new ReasonError(
+      reasons.quotaExceeded,
       `the thing has ${options.thingSessionsMax} sessions that outlive their connections: end some, or connect with a clean one`,
     )
   })
   let soon: Timer | undefined
-  let isDue = false
   let isOver = false
   /** Until then what was kept is left as it is. */
   let isTakenOver = false
   /** Subscriptions, channels and messages, when it was last saved. */
   let entries = 0
   const renewal = startTimer((connectedSeconds * 1000) / 2, () => {
-    saveNow()
+    save().catch(note)
     renewal.restart()
   })
 
@@ -88,9 +74,7 @@ export async function openPersistence({ session, parts, stateOf, onTaken }: Pers
   }
 
   /** What cannot be saved now is saved with the next progress, or at the end. */
-  function saveNow(): void {
-    save().catch((error: unknown) => say(session, `the session was not saved: ${(error as Error).message}`))
-  }
+  const note = (error: unknown): void => say(session, `the session was not saved: ${(error as Error).message}`)
 
   return {
     kept: isClean ? undefined : held.kept,
@@ -100,23 +84,17 @@ export async function openPersistence({ session, parts, stateOf, onTaken }: Pers
       if (!(await held.isHeld())) throw new SessionsUnavailableError('another connection has taken the session')
     },
     saveSoon() {
-      if (isDue || isOver || session.expirySeconds === 0) return
-      isDue = true
+      if (soon !== undefined || isOver || session.expirySeconds === 0) return
       soon = startTimer(Math.min(saveMs * Math.ceil(Math.max(entries, 1) / entriesASecond), saveMsMax), () => {
-        isDue = false
-        saveNow()
+        soon = undefined
+        save().catch(note)
       })
     },
     async end() {
       isOver = true
       soon?.stop()
       renewal.stop()
-      try {
-        if (isTakenOver) await save(true)
-      } catch (error) {
-        if (error instanceof SessionsUnavailableError) say(session, `the session was not saved: ${error.message}`)
-        else logger.error({ err: error }, 'cannot save a session of MQTT')
-      }
+      if (isTakenOver) await save(true).catch(note)
     },
     release: () => held.release(),
   }

@@ -6,20 +6,11 @@ import type { ConnectionParts } from '../dependencies.ts'
 import { reasons } from '../reasons.ts'
 import type { RetainedMessage } from '../retained/records.ts'
 import type { KeptSubscription, LogOffset, Qos } from '../sessions/records.ts'
-import type { Persistence } from '../sessions/session.ts'
-import { SessionsUnavailableError } from '../sessions/store.ts'
 import { matches, type TopicFilter } from './filter.ts'
 import { openInFlight } from './in-flight.ts'
 import { makeOutgoing, type Outgoing, outgoingOf } from './outgoing.ts'
 
-export interface DeliveringParts extends ConnectionParts {
-  /** Of a session that outlives the connection. */
-  readonly persistence: () => Persistence | undefined
-  /** Messages that waited for space may be sent. */
-  readonly onSpace: () => void
-}
-
-export type Subscription = TopicFilter & Omit<KeptSubscription, 'filter'>
+export type Subscription = TopicFilter & { readonly kept: KeptSubscription }
 
 /** A channel that is followed. */
 export interface Heard {
@@ -48,7 +39,8 @@ const retainFlag = 0x01
 const retainedAtOnce = 100
 const afterSaveBytesMax = 65_536
 
-export function openDelivering({ session, link, parts, end, persistence, onSpace }: DeliveringParts) {
+/** @param onSpace messages that waited for space may be sent */
+export function openDelivering({ session, link, parts, end, persistence }: ConnectionParts, onSpace: () => void) {
   const { connectionMetrics, options, say, logger } = parts
   const { version } = session
   const inFlight = openInFlight()
@@ -78,7 +70,14 @@ export function openDelivering({ session, link, parts, end, persistence, onSpace
     for (const [filter, steps] of retained) {
       do {
         if (!hasSpace(1)) return
-        if (left-- === 0) return wakeNextTurn()
+        if (left-- === 0) {
+          isNextTurnDue = true
+          setImmediate(() => {
+            isNextTurnDue = false
+            wake()
+          })
+          return
+        }
       } while (steps.next().done !== true)
       retained.delete(filter)
     }
@@ -87,14 +86,6 @@ export function openDelivering({ session, link, parts, end, persistence, onSpace
     onSpace()
   }
   link.onSpace(wake)
-
-  function wakeNextTurn(): void {
-    isNextTurnDue = true
-    setImmediate(() => {
-      isNextTurnDue = false
-      wake()
-    })
-  }
 
   function deliveryOf(
     publisher: string,
@@ -105,7 +96,8 @@ export function openDelivering({ session, link, parts, end, persistence, onSpace
     let qos: Qos | undefined
     const identifiers: number[] = []
     let isRetainAsPublished = false
-    for (const { levels, qos: own, isNoLocal, identifier, isRetainAsPublished: isAsPublished } of subscriptions) {
+    for (const { levels, kept } of subscriptions) {
+      const { qos: own, isNoLocal, identifier, isRetainAsPublished: isAsPublished } = kept
       if ((isNoLocal && publisher === session.thing) || !matches(levels, messageParts)) continue
       if (qos === undefined || own > qos) qos = own
       if (identifier !== undefined) identifiers.push(identifier)
@@ -166,10 +158,7 @@ export function openDelivering({ session, link, parts, end, persistence, onSpace
     afterSave.set(messageId, send)
     if (isSaving) return
     isSaving = true
-    saveAndSend().catch((error: unknown) => {
-      if (!(error instanceof SessionsUnavailableError)) logger.error({ err: error }, 'cannot save a session of MQTT')
-      end(reasons.serverBusy, (error as Error).message)
-    })
+    saveAndSend().catch((error: unknown) => end(reasons.serverBusy, (error as Error).message))
   }
 
   async function saveAndSend(): Promise<void> {
@@ -220,7 +209,7 @@ export function openDelivering({ session, link, parts, end, persistence, onSpace
       },
       space() {
         // Space for the highest QoS is space for each message, so `take` does not refuse what this lets through.
-        const isWindow = inFlight.hasRepeats || [...heard.subscriptions.values()].some(({ qos }) => qos > 0)
+        const isWindow = inFlight.hasRepeats || [...heard.subscriptions.values()].some(({ kept }) => kept.qos > 0)
         if (retained.size === 0 && hasSpace(isWindow ? 1 : 0)) return undefined
         waiting ??= Promise.withResolvers<void>()
         return waiting.promise
@@ -244,7 +233,7 @@ export function openDelivering({ session, link, parts, end, persistence, onSpace
     followerOf,
     /** @param subscription a shared one, whose options may change */
     memberOf: (subscription: () => Subscription): Member => ({
-      hasSpace: () => hasSpace(subscription().qos),
+      hasSpace: () => hasSpace(subscription().kept.qos),
       take(message, isRepeat, done) {
         const outgoing = outgoingOf(message)
         const delivery = deliveryOf(message.raw.publisher, outgoing, [subscription()])

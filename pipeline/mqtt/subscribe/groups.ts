@@ -9,6 +9,7 @@ import { type Dispatch, type DispatchParts, type Member, openDispatch } from '..
 import type { LiveMessages } from '../../live/messages.ts'
 import type { MqttMetrics } from '../metrics.ts'
 import { isUnavailable, reasons } from '../reasons.ts'
+import { nothingKept } from '../sessions/records.ts'
 import { connectedSeconds, type HeldSession, type SessionStore, thingBytesMax } from '../sessions/store.ts'
 import type { StartTimer } from '../timer.ts'
 import { FilterError, matches, type TopicFilter } from './filter.ts'
@@ -163,11 +164,10 @@ function openGroup(parts: GroupsParts, name: string, { channel, levels }: TopicF
     async save(isEnd: boolean): Promise<void> {
       if (dispatch === undefined) return
       const positions = { [channel]: { ...dispatch.position(), isEnd } }
-      const none = { subscriptions: [], inFlight: [], receipts: { messages: [], origins: {} } }
       ticksToSave = renewalTicks
       try {
         const keptSeconds = isEnd && group.expirySeconds === 0 ? unkeptSeconds : group.expirySeconds + connectedSeconds
-        await held!.save({ ...none, positions, keptSeconds })
+        await held!.save({ ...nothingKept, positions, keptSeconds })
         hasFailed = false
       } catch (error) {
         ticksToSave = 0

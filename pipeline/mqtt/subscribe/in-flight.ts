@@ -8,18 +8,12 @@ export function openInFlight() {
   const waiting = new Map<number, KeptDelivery>()
   /** Not sent on this connection, by log offset. */
   const repeats = new Map<string, KeptDelivery>()
-  const repeatIds = new Set<number>()
   let lastId = 0
 
   function nextId(): number {
     do lastId = lastId === idMax ? 1 : lastId + 1
-    while (waiting.has(lastId) || repeatIds.has(lastId))
+    while (waiting.has(lastId) || [...repeats.values()].some(({ id }) => id === lastId))
     return lastId
-  }
-
-  function forget(name: string, id: number): void {
-    repeats.delete(name)
-    repeatIds.delete(id)
   }
 
   return {
@@ -38,7 +32,7 @@ export function openInFlight() {
       const name = at !== undefined && repeats.size > 0 ? nameOf(at) : ''
       const repeat = repeats.get(name)
       const id = repeat?.id ?? nextId()
-      if (repeat !== undefined) forget(name, id)
+      repeats.delete(name)
       waiting.set(id, { id, qos, ...(at && { at }) })
       return id
     },
@@ -51,25 +45,17 @@ export function openInFlight() {
     },
     /** Takes a PUBACK, or a PUBCOMP. @returns false if nothing waits for it */
     end: (id: number, qos: 1 | 2): boolean => waiting.get(id)?.qos === qos && waiting.delete(id),
-    /** Everything that waits, also on a later connection. @param isPast messages that were left out since, and will not be sent */
-    state(isPast: (at: LogOffset) => boolean): KeptDelivery[] {
-      for (const [name, { id, qos, at }] of repeats) {
-        if (at === undefined || !isPast(at)) continue
-        if (qos === 2) repeats.set(name, { id, qos })
-        else forget(name, id)
-      }
-      // Of a retained one with QoS 2 the client may have the id in use.
-      return [...[...waiting.values()].filter(({ qos, at }) => qos === 2 || at !== undefined), ...repeats.values()]
+    /** Everything that waits, also on a later connection. @param endOf the offset below which all was sent or left out; undefined: nothing more is sent */
+    state(endOf: (at: LogOffset) => number | undefined): KeptDelivery[] {
+      const sent = sentAgain([...waiting.values()], at => endOf(at) !== undefined)
+      return [...sent, ...sentAgain([...repeats.values()], at => at.offset >= (endOf(at) ?? Infinity))]
     },
     /** Goes on with what waited on an earlier connection. */
     resume(kept: readonly KeptDelivery[]): void {
       for (const delivery of kept) {
         const { id, at } = delivery
         if (at === undefined) waiting.set(id, delivery)
-        else {
-          repeats.set(nameOf(at), delivery)
-          repeatIds.add(id)
-        }
+        else repeats.set(nameOf(at), delivery)
       }
     },
   }
@@ -79,7 +65,7 @@ export function openInFlight() {
 export function sentAgain(kept: readonly KeptDelivery[], isSent: (at: LogOffset) => boolean): KeptDelivery[] {
   return kept.flatMap(delivery => {
     const { id, qos, at } = delivery
-    if (at === undefined || isSent(at)) return [delivery]
+    if (at !== undefined && isSent(at)) return [delivery]
     return qos === 2 ? [{ id, qos }] : []
   })
 }

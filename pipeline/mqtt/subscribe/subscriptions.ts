@@ -6,20 +6,14 @@ import { AccessUnavailableError } from '../../../control-plane/client.ts'
 import { withoutQuery } from '../../ingest/mqtt-topic.ts'
 import { endsOf, type LiveMessages } from '../../live/messages.ts'
 import type { Followed } from '../../live/rights.ts'
-import type { RateLimit } from '../bounds/rate-limit.ts'
+import type { ConnectionParts } from '../dependencies.ts'
 import { checkFilters } from '../packets.ts'
 import { isUnavailable, PacketError, reasons } from '../reasons.ts'
 import type { KeptPosition, KeptSession, KeptSubscription, LogOffset } from '../sessions/records.ts'
-import { type DeliveringParts, type Heard, openDelivering, type Subscription } from './delivering.ts'
+import { type Heard, openDelivering, type Subscription } from './delivering.ts'
 import { FilterError, parseFilter } from './filter.ts'
 import type { Membership } from './groups.ts'
 import { sentAgain } from './in-flight.ts'
-
-interface SubscriptionsParts extends Omit<DeliveringParts, 'onSpace'> {
-  /** Of filters, and of packets with refused ones. */
-  readonly controls: RateLimit
-  readonly refusals: RateLimit
-}
 
 /** A shared subscription. */
 interface Share extends Membership {
@@ -36,17 +30,27 @@ const endings = {
 
 export type Subscriptions = ReturnType<typeof openSubscriptions>
 
-export function openSubscriptions({ session, link, parts, controls, refusals, end, persistence }: SubscriptionsParts) {
+export function openSubscriptions(own: ConnectionParts) {
+  const { session, link, parts, controls, refusals, end, persistence } = own
   const { live, groups, rights, options, say } = parts
   const { version } = session
   const channels = new Map<string, Heard>()
   /** Shared subscriptions, by filter. */
   const shares = new Map<string, Share>()
-  const delivering = openDelivering({ session, link, parts, end, persistence, onSpace: () => shares.forEach(({ wake }) => wake()) })
+  const delivering = openDelivering(own, () => shares.forEach(({ wake }) => wake()))
   const { inFlight } = delivering
 
-  /** Until `leave` the connection ends with the right to hear the channel. @throws FilterError, AccessUnavailableError */
-  async function admit(channel: string) {
+  /**
+   * Opens what the connection hears of a channel. Until `leave` the connection ends with the right to hear it.
+   *
+   * @param begins to which the start is added
+   * @throws FilterError, AccessUnavailableError; what `open` throws
+   */
+  async function admit<Opened>(
+    channel: string,
+    begins: (() => void)[],
+    open: (leave: () => void) => Promise<{ readonly opened: Opened; readonly start: () => void }>,
+  ): Promise<Opened> {
     const { credential, address, thing } = session
     let endReason: keyof typeof endings | 'left' | undefined
     let isAdmitted = false
@@ -62,29 +66,32 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       endReason = 'left'
       rights.forget(followed)
     }
-    // From its check on, so that no end of the right is missed.
-    await rights.watch(followed, { credential, channel, action: 'read', address }, thing)
-    const ended = followed.ended()
-    if (ended !== undefined) leave()
-    if (ended === 'access_ended') throw new FilterError(reasons.notAuthorized, 'the thing is not connected to the channel of the filter')
-    if (ended !== undefined) throw new AccessUnavailableError('the rights of a subscription cannot be checked now')
-    isAdmitted = true
-    return { isOver: () => endReason !== undefined, leave }
+    try {
+      // From its check on, so that no end of the right is missed.
+      await rights.watch(followed, { credential, channel, action: 'read', address }, thing)
+      const ended = followed.ended()
+      if (ended === 'access_ended') throw new FilterError(reasons.notAuthorized, 'the thing is not connected to the channel of the filter')
+      if (ended !== undefined) throw new AccessUnavailableError('the rights of a subscription cannot be checked now')
+      isAdmitted = true
+      const { opened, start } = await open(leave)
+      begins.push(() => {
+        if (followed.ended() === undefined) start()
+      })
+      return opened
+    } catch (error) {
+      leave()
+      throw error
+    }
   }
 
   /** @throws FilterError, AccessUnavailableError, LiveUnavailableError */
-  async function follow(log: LiveMessages, channel: string, begins: (() => void)[], kept?: KeptPosition): Promise<Heard> {
-    const { isOver, leave } = await admit(channel)
-    try {
+  function follow(log: LiveMessages, channel: string, begins: (() => void)[], kept?: KeptPosition): Promise<Heard> {
+    return admit(channel, begins, async leave => {
+      // Below may have been sent before a crash; from there on nothing was sent, also if the log lost messages since.
+      const ends = kept === undefined ? [] : await endsOf(log, channel)
       const following = await log.follow(channel, kept && { log: kept.log, offsets: kept.acknowledged, partition: 0, rows: 0 })
       if (following.lost) delivering.countLost(channel)
       const isSame = kept?.log === following.log
-      const stopped = (error: unknown): never => {
-        following.stop()
-        throw error
-      }
-      // Below may have been sent before a crash; from there on nothing was sent, also if the log lost messages since.
-      const ends = isSame ? await endsOf(log, channel).catch(stopped) : []
       const heard: Heard = {
         channel,
         following,
@@ -100,14 +107,8 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
         },
       }
       channels.set(channel, heard)
-      begins.push(() => {
-        if (!isOver()) following.start(delivering.followerOf(heard))
-      })
-      return heard
-    } catch (error) {
-      leave()
-      throw error
-    }
+      return { opened: heard, start: () => following.start(delivering.followerOf(heard)) }
+    })
   }
 
   /** @throws FilterError, AccessUnavailableError, LiveUnavailableError, SessionsUnavailableError */
@@ -120,10 +121,9 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       known.subscription = subscription
       return
     }
-    const { isOver, leave } = await admit(subscription.channel)
-    try {
+    await admit(subscription.channel, begins, async leave => {
       const membership = await groups.enter(name, subscription, session.expirySeconds)
-      const own: Share = {
+      const opened: Share = {
         ...membership,
         subscription,
         stop() {
@@ -132,21 +132,12 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
           shares.delete(name)
         },
       }
-      shares.set(name, own)
-      begins.push(() => {
-        if (!isOver()) own.start(delivering.memberOf(() => own.subscription))
-      })
-    } catch (error) {
-      leave()
-      throw error
-    }
+      shares.set(name, opened)
+      return { opened, start: () => opened.start(delivering.memberOf(() => opened.subscription)) }
+    })
   }
 
-  function count(): number {
-    let all = shares.size
-    for (const { subscriptions } of channels.values()) all += subscriptions.size
-    return all
-  }
+  const count = (): number => [...channels.values()].reduce((sum, { subscriptions }) => sum + subscriptions.size, shares.size)
 
   /** @returns the granted QoS. @throws FilterError, AccessUnavailableError, LiveUnavailableError */
   async function grant(
@@ -159,6 +150,7 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
     }
     const filter = parseFilter(topic)
     const name = withoutQuery(topic)
+    const kept: KeptSubscription = { filter: name, qos, isNoLocal: nl, isRetainAsPublished: rap, identifier }
     const known = channels.get(filter.channel)
     if (known?.subscriptions.has(name) !== true && !shares.has(name) && count() >= options.subscriptionsMax) {
       throw new FilterError(reasons.quotaExceeded, `a connection has at most ${options.subscriptionsMax} subscriptions: unsubscribe some`)
@@ -167,7 +159,7 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
       if (nl) throw new PacketError(reasons.protocolError, 'a shared subscription has the option no local')
       // One of QoS 2 could go to no other client (MQTT 5 §4.8.2).
       const granted = qos === 0 ? 0 : 1
-      await share(name, { ...filter, qos: granted, isNoLocal: nl, isRetainAsPublished: rap, identifier }, begins)
+      await share(name, { ...filter, kept: { ...kept, qos: granted } }, begins)
       return granted
     }
     const heard = known ?? (await follow(live, filter.channel, begins))
@@ -181,7 +173,7 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
     const isAnswered = rh === retainHandling.each || (rh === retainHandling.first && !heard.subscriptions.has(name))
     // Before what is live begins.
     if (isAnswered) begins.unshift(() => delivering.beginRetained(heard, name))
-    heard.subscriptions.set(name, { ...filter, qos, isNoLocal: nl, isRetainAsPublished: rap, identifier })
+    heard.subscriptions.set(name, { ...filter, kept })
     return qos
   }
 
@@ -251,15 +243,16 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
     async resume(kept: KeptSession): Promise<() => void> {
       const begins: (() => void)[] = []
       if (live === undefined) return () => undefined
-      for (const { filter, ...own } of kept.subscriptions) {
+      for (const subscription of kept.subscriptions) {
+        const { filter } = subscription
         try {
           const parsed = parseFilter(filter)
           if (parsed.isShared) {
-            await share(filter, { ...parsed, ...own }, begins)
+            await share(filter, { ...parsed, kept: subscription }, begins)
             continue
           }
           const heard = channels.get(parsed.channel) ?? (await follow(live, parsed.channel, begins, kept.positions[parsed.channel]))
-          heard.subscriptions.set(filter, { ...parsed, ...own })
+          heard.subscriptions.set(filter, { ...parsed, kept: subscription })
         } catch (error) {
           if (!(error instanceof FilterError)) throw error
           say(session, `subscription ended: ${error.message}`, { topic: filter.slice(0, 200) })
@@ -276,23 +269,16 @@ export function openSubscriptions({ session, link, parts, controls, refusals, en
 
     /** For the next connection. @param hasEnded after `close` */
     state(hasEnded: boolean): Pick<KeptSession, 'subscriptions' | 'positions' | 'inFlight'> {
-      const subscriptions: KeptSubscription[] = []
+      const subscriptions = [...shares.values()].map(({ subscription }) => subscription.kept)
       const positions: Record<string, KeptPosition> = {}
-      for (const [channel, { following, subscriptions: own, taken, sentBelow }] of channels) {
-        for (const [filter, { isShared: _isShared, channel: _channel, levels: _levels, ...kept }] of own)
-          subscriptions.push({ filter, ...kept })
+      for (const [channel, { following, subscriptions: heard, taken, sentBelow }] of channels) {
+        for (const { kept } of heard.values()) subscriptions.push(kept)
         const { log, offsets } = following.streamOffset()
         const latest = offsets.map((offset, partition) => Math.max(offset, taken[partition] ?? 0))
         const isPast = latest.every((offset, partition) => offset >= (sentBelow[partition] ?? 0))
         positions[channel] = { log, acknowledged: [...offsets], taken: latest, isEnd: hasEnded && isPast }
       }
-      for (const [filter, { subscription }] of shares) {
-        const { isShared: _isShared, channel: _channel, levels: _levels, ...kept } = subscription
-        subscriptions.push({ filter, ...kept })
-      }
-      const isLeftOut = ({ channel, partition, offset }: LogOffset): boolean =>
-        offset < (positions[channel]?.acknowledged[partition] ?? Infinity)
-      const waiting = sentAgain(inFlight.state(isLeftOut), ({ channel }) => positions[channel] !== undefined)
+      const waiting = inFlight.state(({ channel, partition }) => positions[channel]?.acknowledged[partition])
       for (const { at } of waiting) {
         if (at === undefined) continue
         const acknowledged = positions[at.channel]!.acknowledged as number[]

@@ -1,4 +1,6 @@
 // Retained messages: what is kept and when it is acknowledged, which subscribers get it and when, and what is refused.
+//
+// Longer than most files: its parts share the store, the topic and the clients.
 
 import type { IConnectPacket, IPublishPacket, ISubackPacket, ISubscription } from 'mqtt-packet'
 import { expect, onTestFinished, test } from 'vitest'
@@ -11,7 +13,18 @@ import { channel, looseKey, thing } from '../ingest/site.ts'
 import { openFakeTopic } from '../live/fake-topic.ts'
 import { openLive } from '../live/follower.ts'
 import type { Client } from './client.ts'
-import { type MqttSite, openRetainedFile, openSessionsFile, openSite, pack, ping, publish, type SiteOptions } from './site.ts'
+import {
+  holdAppends,
+  type MqttSite,
+  openRetainedFile,
+  openSessionsFile,
+  openSite,
+  pack,
+  ping,
+  publish,
+  type SiteOptions,
+  turns,
+} from './site.ts'
 
 const base = `channels/${channel}/messages`
 const versions = [4, 5] as const
@@ -149,26 +162,35 @@ test('a message is acknowledged after the log has it and then it is kept; while 
   expect(site.log.messages).toHaveLength(2)
 })
 
-test('keeping and clearing one topic happen in the order of arrival, whichever append is first', async () => {
-  const waiting: (() => void)[] = []
+test('keeping and clearing happen in the order of arrival, however long each takes', async () => {
+  const inner = openRetainedFile()
+  const { waiting, append } = holdAppends()
+  const cleared = Promise.withResolvers<void>()
+  let clears = 0
   const site = await open({
-    async append(messages, log) {
-      const position = await log.append(messages)
-      await new Promise<void>(resolve => void waiting.push(resolve))
-      return position
+    append,
+    retained: {
+      ...inner,
+      async clear(topic) {
+        clears++
+        await cleared.promise
+        return inner.clear(topic)
+      },
     },
   })
   const client = await site.connect()
-  publish(client, { topic: `${base}/a`, payload: json('first'), retain: true })
-  publish(client, { topic: `${base}/a`, payload: Buffer.alloc(0), retain: true, messageId: 2 })
-  publish(client, { topic: `${base}/b`, payload: json('x'), retain: true, messageId: 3 })
-  publish(client, { topic: `${base}/b`, payload: Buffer.alloc(0), retain: true, messageId: 4 })
+  for (const [nth, payload] of [json('first'), Buffer.alloc(0), json('second')].entries())
+    publish(client, { topic: `${base}/a`, payload, retain: true, messageId: nth + 1 })
+  await turns()
+  expect([clears, waiting.length]).toEqual([0, 1])
+  waiting[0]!()
+  await turns()
+  expect([clears, waiting.length]).toEqual([1, 1])
+  cleared.resolve()
   await expect.poll(() => waiting.length).toBe(2)
   waiting[1]!()
-  await expect.poll(() => [...site.retained.messagesOf(channel)]).toEqual([])
-  waiting[0]!()
-  for (const messageId of [1, 2, 3, 4]) expect(await client.next()).toMatchObject({ cmd: 'puback', messageId, reasonCode: 0 })
-  expect([...site.retained.messagesOf(channel)]).toEqual([])
+  for (const messageId of [1, 2, 3]) expect(await client.next()).toMatchObject({ cmd: 'puback', messageId, reasonCode: 0 })
+  expect([...site.retained.messagesOf(channel)].map(({ payload }) => Buffer.from(payload))).toEqual([json('second')])
 })
 
 test.each<[rh: 0 | 1 | 2, first: string[], second: string[]]>([

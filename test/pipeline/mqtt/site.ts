@@ -1,6 +1,7 @@
 // MQTT on a real port and a log in memory, with the keys of the tests of ingest, and timers that the test fires.
 
 import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { IConnackPacket, IConnectPacket, IPublishPacket } from 'mqtt-packet'
 import { Registry } from 'prom-client'
 import { expect, onTestFinished } from 'vitest'
@@ -178,7 +179,7 @@ export async function openSite({
 
   return {
     port,
-    takeWebSocket: listener.takeWebSocket,
+    takeWebSocket: wanted => listener.takeWebSocket(wanted),
     log,
     topic,
     keys,
@@ -225,6 +226,11 @@ export function publish(client: Client, own: Partial<IPublishPacket> = {}): void
 export async function ping(client: Client): Promise<void> {
   client.send({ cmd: 'pingreq' })
   expect(await client.next()).toMatchObject({ cmd: 'pingresp' })
+}
+
+/** Resolves when what was sent has been read, and what follows from that was begun, though nothing is answered. */
+export async function turns(): Promise<void> {
+  for (let turn = 0; turn < 50; turn++) await nextTurn()
 }
 
 /** An append that waits until the test releases it. */
