@@ -51,8 +51,6 @@ export interface MessagesOptions {
   readonly after?: readonly AuditedRange[]
   /** Reads all columns of the rows, for their digests. */
   readonly contents?: boolean
-  /** Called with the text of each row (`contents.ts`), in any order, if contents are asked for; also of those in `after` that are counted along. */
-  readonly onRow?: (text: string) => void
 }
 
 /** Packed positions, both included. */

@@ -40,7 +40,7 @@ export function openScanAudit<Row>(rows: ScannedRows<Row>): StoreAudit {
   const ahead = new Map<string, RowCounts>()
 
   /** Counts the rows of a range and, in the same scan, of as many of the next ranges as fit. */
-  async function countRows(log: number, range: AuditedRange, { after = [], contents = false, onRow }: MessagesOptions): Promise<RowCounts> {
+  async function countRows(log: number, range: AuditedRange, { after = [], contents = false }: MessagesOptions): Promise<RowCounts> {
     const name = nameOf(log, range, contents)
     const known = ahead.get(name)
     if (known !== undefined) {
@@ -67,10 +67,7 @@ export function openScanAudit<Row>(rows: ScannedRows<Row>): StoreAudit {
       const offset = Number(position & offsetMask)
       if (counted?.covers(offset) !== true) return
       counted.add(offset, index)
-      if (!contents) return
-      const text = rows.textOf(row)
-      counted.addDigest(offset, digestOf(text))
-      onRow?.(text)
+      if (contents) counted.addDigest(offset, digestOf(rows.textOf(row)))
     }
     await rows.scan(count, ranges, contents)
     // Only after the scan: counts of a scan that is running or has failed are incomplete.

@@ -6,7 +6,7 @@
 
 import type { Database, SqlRow } from '../../database/database.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
-import type { AuditedLog, AuditedMessage, AuditedPartition, MessagesOptions, PositionRange, StoreAudit, Whereabouts } from '../audit.ts'
+import type { AuditedLog, AuditedMessage, AuditedPartition, PositionRange, StoreAudit, Whereabouts } from '../audit.ts'
 import { addDigests, digestOf, storedPayload, textOf } from '../contents.ts'
 import { erasuresIn } from '../erasure.ts'
 import { packedPosition } from '../sink.ts'
@@ -66,7 +66,7 @@ export function openAudit(database: Database): StoreAudit {
       return erasuresIn(found.map(({ erasure }) => erasure))
     },
 
-    async *messages(log, partition, from, to, { contents = false, onRow } = {}) {
+    async *messages(log, partition, from, to, { contents = false } = {}) {
       const all = await rowTables(database)
       const range = { from: packedPosition(log, partition, from), to: packedPosition(log, partition, to) }
       if (contents) {
@@ -76,7 +76,7 @@ export function openAudit(database: Database): StoreAudit {
           pageRows,
           part => partedBySize(all, part),
         )
-        yield* digested(all, rows, onRow)
+        yield* digested(all, rows)
         return
       }
       for await (const page of pages<MessageRow>(part => messagesSql(all, part), range, pageMessages)) yield* page.map(messageOf)
@@ -228,11 +228,7 @@ function sizesSql(tables: readonly RowTable[], range: HalfOpenRange): string {
 }
 
 /** @param pages in the order of positions and indexes */
-async function* digested(
-  tables: readonly RowTable[],
-  pages: AsyncIterable<ContentsRow[]>,
-  onRow: MessagesOptions['onRow'],
-): AsyncGenerator<AuditedMessage> {
+async function* digested(tables: readonly RowTable[], pages: AsyncIterable<ContentsRow[]>): AsyncGenerator<AuditedMessage> {
   let position = -1n
   let index = -1
   let message = { offset: 0, rows: 0, doubled: 0, replayed: false, digest: 0 }
@@ -247,9 +243,7 @@ async function* digested(
       if (row.index === index) message.doubled++
       index = row.index
       message.rows++
-      const text = rowTextOf(tables, row)
-      message.digest = addDigests(message.digest, digestOf(text))
-      onRow?.(text)
+      message.digest = addDigests(message.digest, digestOf(rowTextOf(tables, row)))
     }
   }
   if (message.rows > 0) yield message

@@ -35,11 +35,7 @@ export function auditContents(withStore: (work: (store: AuditedStore, sink: Sink
       })
       for (const { offset, texts: written } of stored) expect(texts.get(offset)?.sort()).toEqual(written.toSorted())
       expect(texts.size).toBe(stored.length)
-      const passed: string[] = []
-      const options = { contents: true, onRow: (text: string) => void passed.push(text) }
-      const found = await all(audit.messages(sink.logNumbers[0]!, 0, 0, messages.length, options))
-      expect(passed).toEqual(expect.arrayContaining(stored.flatMap(({ texts }) => texts)))
-      expect(passed).toHaveLength(found.reduce((sum, { rows }) => sum + rows, 0))
+      const found = await all(audit.messages(sink.logNumbers[0]!, 0, 0, messages.length, { contents: true }))
       expect(found.filter(({ offset }) => !refused.has(offset))).toEqual(
         stored.map(({ offset, texts }) => ({ offset, rows: texts.length, doubled: 0, replayed: false, digest: digestIn(texts) })),
       )

@@ -35,7 +35,7 @@ export function openFakeAudit(
 
     erasures: async () => erasuresIn([...store.erasures.values()]),
 
-    async *messages(log, partition, from, to, { contents = false, onRow } = {}) {
+    async *messages(log, partition, from, to, { contents = false } = {}) {
       const found = new Map<number, Map<number, number>>()
       const digests = new Map<number, number>()
       for (const row of store.rows) {
@@ -44,9 +44,7 @@ export function openFakeAudit(
         if (place.log !== log || place.partition !== partition || place.offset < from || place.offset >= to) continue
         const indexes = found.get(place.offset) ?? new Map<number, number>()
         found.set(place.offset, indexes.set(index, (indexes.get(index) ?? 0) + 1))
-        if (!contents) continue
-        digests.set(place.offset, addDigests(digests.get(place.offset) ?? 0, digestOf(textOfRow(row))))
-        onRow?.(textOfRow(row))
+        if (contents) digests.set(place.offset, addDigests(digests.get(place.offset) ?? 0, digestOf(textOfRow(row))))
       }
       const position = (offset: number) => (BigInt(log) << 56n) | (BigInt(partition) << 44n) | BigInt(offset)
       for (const [offset, indexes] of [...found].sort(([one], [other]) => one - other)) {

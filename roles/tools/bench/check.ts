@@ -10,7 +10,9 @@ import { parseAt } from '../../../pipeline/dead-letters/parse.ts'
 import { emptyMessage } from '../../../pipeline/source.ts'
 import type { TopicReader } from '../../../pipeline/topic-reader.ts'
 import type { Decoder } from '../../../pipeline/writer/decode.ts'
+import type { PositionRange } from '../../../sinks/audit.ts'
 import { digestOf, textsOf, withoutCreated } from '../../../sinks/contents.ts'
+import { packedPosition } from '../../../sinks/sink.ts'
 import { logPartition } from '../../../transformers/log-partition.ts'
 import { RecordBatch } from '../../../transformers/record-batch.ts'
 import type { Target } from '../target/target.ts'
@@ -57,7 +59,7 @@ const firstMax = 10
 const batchMessages = 1000
 
 /**
- * @param onProgress called with the number of offsets that were read, and how many there are
+ * @param onProgress called with the number of rows that were read, and how many the load has
  * @throws ToolError if the load does not decode to its rows, because the options are not the writer's
  * @throws SystemicError, LogUnavailableError, and errors of the store
  */
@@ -83,32 +85,36 @@ interface Found {
 async function readStore(target: CheckTarget, wanted: Float64Array, onProgress: (done: number, total: number) => void): Promise<Found> {
   const times = new Uint8Array(wanted.length)
   const deadLetters = new Set<string>()
-  let [otherRows, inFlight] = [0, 0]
+  let [rows, otherRows, inFlight] = [0, 0, 0]
 
   function countRow(text: string): void {
+    onProgress(++rows, wanted.length)
     const at = indexIn(wanted, digestOf(withoutCreated(text)))
     if (at < 0) otherRows++
     else if (times[at]! < 255) times[at]!++
   }
 
   const audit = await target.openAudit()
+  const known = await audit.logs()
+  const logs = new Set<number>()
+  const ranges: PositionRange[] = []
   for (const topic of await target.topics()) {
     const reader = await target.openTopic(topic)
-    const log = knownLog(await audit.logs(), reader, target.writer)
+    const log = knownLog(known, reader, target.writer)
     const next = (await target.committed?.(log.writer, reader))?.offsets ?? positionsOf(log)
-    const bounds = [...(await reader.bounds())].sort(([one], [other]) => one - other)
-    const ranges = bounds.map(([partition, { end }]) => ({ partition, from: 0, to: end }))
-    const total = ranges.reduce((sum, { to }) => sum + to, 0)
-    let done = 0
-    for (const [nth, { partition, to }] of ranges.entries()) {
-      inFlight += Math.max(0, to - (next.get(partition) ?? 0))
-      const options = { contents: true, after: ranges.slice(nth + 1), onRow: countRow }
-      for await (const { offset } of audit.messages(log.number, partition, 0, to, options)) onProgress(done + offset, total)
-      done += to
+    logs.add(log.number)
+    for (const [partition, { end }] of await reader.bounds()) {
+      inFlight += Math.max(0, end - (next.get(partition) ?? 0))
+      const last = Math.max(0, end - 1)
+      ranges.push({ first: packedPosition(log.number, partition, 0), last: packedPosition(log.number, partition, last) })
     }
     const deadLettersReader = await target.openDeadLettersTopic(topic, log.writer)
     if (deadLettersReader !== undefined) for await (const payload of payloadsOf(deadLettersReader)) deadLetters.add(nameOf(payload))
   }
+  await audit.rows(ranges, true, (position, _index, text) => {
+    // Some stores return the rows of all logs.
+    if (logs.has(Number(position >> 56n))) countRow(text())
+  })
   return { times: digest => times[indexIn(wanted, digest)]!, otherRows, deadLetters, inFlight }
 }
 

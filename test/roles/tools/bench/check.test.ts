@@ -6,6 +6,7 @@ import { openDecoder } from '../../../../pipeline/writer/decode.ts'
 import { subjectFilter } from '../../../../pipeline/writer/subject-filter.ts'
 import { type CheckReport, type CheckTarget, checkLoad } from '../../../../roles/tools/bench/check.ts'
 import { type LoadPlan, messagesOf } from '../../../../roles/tools/bench/messages.ts'
+import type { StoreAudit } from '../../../../sinks/audit.ts'
 import { openTransformer } from '../../../../transformers/select.ts'
 import { type Site, siteWith } from '../../../pipeline/audit/site.ts'
 import { openFakeTopicReader } from '../../../pipeline/fake-topic-reader.ts'
@@ -140,6 +141,15 @@ test('rows of others are counted apart, and so are messages that the writer has 
     in_flight: 2,
     holds: true,
   })
+})
+
+test('rows of other logs, which some stores return too, are not counted', async () => {
+  const site = await stored()
+  const [row] = site.world.store.rows
+  site.world.store.rows.push({ ...row!, position: row!.position + (1n << 56n) })
+  const every = [{ first: 0n, last: 2n ** 63n - 1n }]
+  const audit: StoreAudit = { ...site.audit, rows: (_ranges, ...more) => site.audit.rows(every, ...more) }
+  expect(await checked(site, { openAudit: async () => audit })).toMatchObject({ rows: { stored: rows, other: 0 }, holds: true })
 })
 
 test('with other options than those of the writer there is no verdict', async () => {
