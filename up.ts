@@ -3,7 +3,7 @@
 // Longer than most files, because the order in which components open and close is easier to follow in one place.
 
 import { mkdir } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { Registry } from 'prom-client'
 import { aborted } from './config/aborting.ts'
 import { openDataFolder } from './config/data-folder.ts'
@@ -55,7 +55,7 @@ import { liveRoutes } from './readers/live/routes.ts'
 import { openPostgresReader } from './readers/postgres/reader.ts'
 import { readerRoutes } from './readers/routes.ts'
 import { folderCheck } from './roles/checks.ts'
-import { masterKeyFile, openFolderDatabase } from './roles/folder-database.ts'
+import { logPath, masterKeyFile, openFolderDatabase, folderTopic as topic, folderWriter as writerName } from './roles/folder-database.ts'
 import { openMqtt } from './roles/mqtt.ts'
 import { processMetrics } from './roles/process-metrics.ts'
 import { openReaderMetrics } from './roles/reader/metrics.ts'
@@ -67,9 +67,6 @@ import type { Positions } from './sinks/sink.ts'
 import { configuredTransformer } from './transformers/select.ts'
 import type { UpOptions } from './up-options.ts'
 
-/** Name of the writer of `up`, of its consumer in the log, and prefix of its dead-letter topic. */
-const writerName = 'relational'
-const topic = 'messages'
 /** A safety net: a revoked grant is dropped from the cache at once. */
 const accessLifetimeMs = 5_000
 const accessEntriesMax = 100_000
@@ -112,11 +109,10 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   const controlPlane = await openControlPlane({ database, masterKeys, options, strangersReach, logger, registry })
   closeLater(() => controlPlane.close())
 
-  const logFolder = join(folder.path, 'log')
-  await mkdir(logFolder, { recursive: true, mode: 0o700 })
+  await mkdir(dirname(logPath(folder, topic)), { recursive: true, mode: 0o700 })
   const openLog = (name: string, dependency: WriterDependency): ReturnType<typeof openEmbeddedLog> =>
     openEmbeddedLog({
-      path: join(logFolder, `${name}.sqlite`),
+      path: logPath(folder, name),
       name,
       queueBytesMax: options.log.queueBytes,
       fileBytesMax: options.log.fileBytes,

@@ -1,5 +1,4 @@
-// The data folder of `./sluice up`: opens the embedded database, checks it after a power cut and syncs it on close; names the file of the master
-// keys.
+// The data folder of `./sluice up`: opens the embedded database, checks it after a power cut and syncs it on close; names the other files.
 
 import { existsSync } from 'node:fs'
 import { chmod, readdir } from 'node:fs/promises'
@@ -14,6 +13,12 @@ export const masterKeyFile = ({ path }: Pick<DataFolder, 'path'>): string => joi
 
 /** Relative to the data folder. */
 export const databaseFolder = 'postgres'
+
+/** The topic of messages, and the writer that stores them: in its consumer's name in the log, and that of its dead-letter topic. */
+export const [folderTopic, folderWriter] = ['messages', 'relational']
+
+/** The file of a log. @param name of the topic */
+export const logPath = ({ path }: Pick<DataFolder, 'path'>, name: string): string => join(path, 'log', `${name}.sqlite`)
 
 /** @throws DamagedDatabaseError if the database is damaged, by a power cut or otherwise */
 export async function openFolderDatabase(

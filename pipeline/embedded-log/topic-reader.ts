@@ -12,7 +12,10 @@ const limits = { bytesMax: 1024 * 1024, messagesMax: 1000 }
  * @param log owned by the caller; must stay open longer than the reader
  * @param damaged as in `ChunkLimits`
  */
-export function openEmbeddedTopicReader(log: EmbeddedLog, damaged: 'error' | 'dead-letter' = 'error'): TopicReader {
+export function openEmbeddedTopicReader(
+  log: Pick<EmbeddedLog, 'name' | 'id' | 'file'>,
+  damaged: 'error' | 'dead-letter' = 'error',
+): TopicReader {
   const { file } = log
   const reader = openChunkReader(file, { ...limits, damaged })
   return {

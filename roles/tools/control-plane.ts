@@ -1,11 +1,9 @@
 // Opens the control plane's database for operator commands: on a server, with the options of `./sluice api`, or in the data folder of a
 // stopped `./sluice up`.
 
-import { existsSync } from 'node:fs'
-import { join } from 'node:path'
 import type { Command } from 'commander'
 import { ToolError } from '../../bin/streams.ts'
-import { type DataFolder, openDataFolder } from '../../config/data-folder.ts'
+import type { DataFolder } from '../../config/data-folder.ts'
 import { type Logger, openLogger } from '../../config/logger.ts'
 import { type MasterKeys, parseMasterKeys, readSecretFile } from '../../config/secrets.ts'
 import { openAccessChanges } from '../../control-plane/access-changes.ts'
@@ -17,7 +15,7 @@ import { openWrites, type Writes } from '../../control-plane/writes.ts'
 import type { Database } from '../../database/database.ts'
 import { openServer } from '../../database/server.ts'
 import { HttpError } from '../../http/errors.ts'
-import { databaseFolder, masterKeyFile, openFolderDatabase } from '../folder-database.ts'
+import { masterKeyFile, openFolderDatabase } from '../folder-database.ts'
 import type { sources as readSources } from '../roles.ts'
 import { explained } from './failure.ts'
 
@@ -99,13 +97,8 @@ async function inFolder<Result>(
   sources: typeof readSources,
   work: (target: ControlPlaneTarget) => Promise<Result>,
 ): Promise<Result> {
-  const { loadUpOptions, upOptions } = await import('../../up-options.ts')
-  const options = loadUpOptions(await sources(upOptions, config, { data: { folder: path } }))
-  // Checked first, because opening would create it.
-  if (!existsSync(join(path, databaseFolder)))
-    throw new ToolError(`${path} is not the data folder of a \`./sluice up\`: give that folder with --data`)
-  const folder = await openDataFolder(path)
-  const logger = openLogger(options.logging)
+  const { openStoppedPlatform } = await import('./target/folder.ts')
+  const { options, folder, logger } = await openStoppedPlatform(path, config, sources)
   try {
     return await work({
       options,

@@ -5,7 +5,16 @@ import { ToolError } from '../../bin/streams.ts'
 import { LogUnavailableError, MessageRefusedError } from '../../pipeline/log.ts'
 
 /** Errors whose cause is outside the tool: only their message is useful. */
-const foreign: ReadonlySet<string> = new Set(['DatabaseError', 'SinkError', 'SystemicError', 'SecretError', 'OptionsError'])
+const foreign: ReadonlySet<string> = new Set([
+  'DamagedDatabaseError',
+  'DatabaseError',
+  'DataFolderError',
+  'DataFolderInUseError',
+  'OptionsError',
+  'SecretError',
+  'SinkError',
+  'SystemicError',
+])
 
 /** @throws ToolError for an error that the user can fix; other errors are bugs and are rethrown */
 export async function explained<Result>(work: () => Promise<Result>): Promise<Result> {

@@ -3,13 +3,14 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { ToolError, writeOutput } from '../../../bin/streams.ts'
 import { stopOnSignals } from '../../../config/signals.ts'
-import { storeNamesText } from '../../stores/store.ts'
+import { type StoreName, storeNamesText } from '../../stores/store.ts'
 import { answered, answering } from '../failure.ts'
 import { addConnectionOptions, type ConnectionFlags } from '../kafkajs.ts'
 import { openProgress } from '../progress.ts'
 import { type Sources, storeNamed, type TargetFlags } from '../target/flags.ts'
+import type { Target } from '../target/target.ts'
 import { jsonLine } from '../text.ts'
-import type { CheckReport } from './check.ts'
+import type { CheckReport, CheckTarget } from './check.ts'
 import type { Destination, LoadReport } from './load.ts'
 import type { LoadPlan } from './messages.ts'
 
@@ -30,6 +31,7 @@ interface LoadFlags extends ConnectionFlags {
 }
 
 interface CheckFlags extends Pick<TargetFlags, 'writer' | 'config'> {
+  readonly data?: string
   readonly ledger: string
   readonly json?: boolean
 }
@@ -95,6 +97,7 @@ Examples:
     .argument('<store>', storeNamesText)
     .option('--writer <name>', "the writer's name (default: the writer that owns the store)")
     .option('--config <file>', "the writer's TOML file (default: the path in SVC_<STORE>_WRITER_CONFIG_PATH)")
+    .option('--data <folder>', 'the data folder of a stopped `./sluice up`; --config is then its file')
     .requiredOption('--ledger <file>', ledgerText)
     .option('--json', 'print a JSON object')
     .description('Compares a store with the ledger of a load: which rows are missing, and which are stored more than once.')
@@ -103,14 +106,15 @@ Examples:
       `
 Makes the messages of the load again, and looks for each of their rows in the store, by all its columns except the time of receipt. A message
 that was acknowledged must have all its rows there, once, or be a dead letter. One that was not may be stored, once. Run it when the writer has
-stored everything, with the options of the writer. It only reads, and takes nine bytes of memory for each row of the load. It cannot read the
-store of a running \`./sluice up\`, which is open to that process only: use ./sluice verify there.
+stored everything, with the options of the writer. It only reads, and takes nine bytes of memory for each row of the load. The store of
+\`./sluice up\` is open to that process only while it runs: stop it, and give its folder with --data.
 
 Exit code 0: nothing is lost, and nothing doubled. 1: something is. 2: the comparison failed, for example because the store is unavailable.
 
 Examples:
   SVC_LOG_BROKERS=kafka:9092 SVC_RELATIONAL_URL=postgres://… ./sluice bench check relational --ledger load.ledger
-  ./sluice bench check relational --ledger load.ledger --json | jq .rows
+  ./sluice bench check document --ledger load.ledger --json | jq .rows
+  ./sluice bench check relational --ledger load.ledger --data ./data
 `,
     )
     .action((store: string, flags: CheckFlags) => answered(() => check(store, flags, sources)))
@@ -180,14 +184,12 @@ function loadWords(report: LoadReport): string {
 
 async function check(storeName: string, flags: CheckFlags, sources: Sources): Promise<boolean> {
   const store = storeNamed(storeName)
-  const [{ readLedger }, { checkLoad }, { openTarget }] = await Promise.all([
-    import('./ledger.ts'),
-    import('./check.ts'),
-    import('../target/target.ts'),
-  ])
+  if (flags.data !== undefined && store !== 'relational')
+    throw new ToolError(`a data folder has a relational store, but no ${store} one: omit --data, or use relational`)
+  const [{ readLedger }, { checkLoad }] = await Promise.all([import('./ledger.ts'), import('./check.ts')])
   const ledger = await readLedger(flags.ledger)
-  const target = await openTarget(store, flags, sources)
-  const progress = openProgress('offsets read')
+  const target = await openChecked(store, flags, sources)
+  const progress = openProgress('rows read')
   try {
     const report = await checkLoad(ledger, target, progress.show)
     progress.end()
@@ -197,6 +199,15 @@ async function check(storeName: string, flags: CheckFlags, sources: Sources): Pr
     progress.end()
     await target.close()
   }
+}
+
+async function openChecked(
+  store: StoreName,
+  { data, ...flags }: CheckFlags,
+  sources: Sources,
+): Promise<CheckTarget & Pick<Target, 'close'>> {
+  if (data === undefined) return (await import('../target/target.ts')).openTarget(store, flags, sources)
+  return (await import('../target/folder.ts')).openFolderTarget(data, flags.config, sources)
 }
 
 function checkWords({ messages, rows, in_flight: inFlight, first, holds }: CheckReport): string {

@@ -11,7 +11,7 @@ export type Sources = (
   schema: TObject,
   file: string | undefined,
   overrides: OptionSources['overrides'],
-  fileVariable: string,
+  fileVariable?: string,
 ) => Promise<OptionSources>
 
 export interface TargetFlags {

@@ -52,6 +52,7 @@ test.each([
   [['bench', 'load', '--ledger', 'x', '--to', 'http://127.0.0.1'], 2, /needs the token of a user/],
   [['bench', 'check', 'relational', '--ledger', '/nowhere'], 2, /^the ledger "\/nowhere" cannot be read \(ENOENT/],
   [['bench', 'check', 'graph', '--ledger', 'x'], 2, /unknown store "graph"/],
+  [['bench', 'check', 'document', '--ledger', 'x', '--data', 'x'], 2, /^a data folder has a relational store, but no document one/],
   [['send', 'absent.json', '--channel', 'c1'], 2, /^file not found: "absent\.json"\n$/],
   [['send', '--lines', '--csv'], 2, /^give either --lines or --csv\n$/],
   [['send', '--mqtt', 'http://127.0.0.1', '--key', 'k'], 2, /^"http:\/\/127\.0\.0\.1" is not an address for MQTT/],

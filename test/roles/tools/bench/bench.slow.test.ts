@@ -1,131 +1,159 @@
-// `sluice bench` with a real Kafka and a real PostgreSQL: a load that a writer stored is found complete, and each row that was deleted or doubled is found.
+// `sluice bench` with real servers: a load that a writer stored is found complete on each store, and so is what was deleted or doubled afterwards.
 
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
-import type { Database } from '../../../../database/database.ts'
-import { openServer } from '../../../../database/server.ts'
+import { expect, onTestFinished, test } from 'vitest'
+import { openKafkaLog } from '../../../../pipeline/kafka/log.ts'
+import { storeNameList } from '../../../../roles/stores/store.ts'
 import type { CheckReport } from '../../../../roles/tools/bench/check.ts'
 import type { LoadReport } from '../../../../roles/tools/bench/load.ts'
-import { type Ended, sluice } from '../../../bin/command.ts'
-import { describeWithKafka } from '../../../servers/kafka.ts'
-import { describeWithPostgres } from '../../../servers/postgres.ts'
+import { type LoadMessage, type LoadPlan, messagesOf } from '../../../../roles/tools/bench/messages.ts'
+import { firstOf } from '../../../depth.ts'
+import { logSettings, silent } from '../../../pipeline/kafka/stored-messages.ts'
+import { describeUnlessMissing } from '../../../servers/describe-with.ts'
+import { missingKafka } from '../../../servers/install/kafka.ts'
+import { missingPostgres } from '../../../servers/install/postgres.ts'
 import { temporaryFolder } from '../../../temporary-folder.ts'
 import { call } from '../../../up/operator.ts'
+import { startPlatform } from '../../../up/platform.ts'
+import { type Environment, runSluice, untilReady } from '../../../writer/process.ts'
+import { openSite, openSiteOn, type Site, shortWaits } from '../../../writer/site.ts'
+import { missingStores, storeSites } from '../../../writer/stores/index.ts'
+import type { StoreSite } from '../../../writer/stores/store-site.ts'
 import { administrator, ingestWords, spawnRole, startApi, token, whenReady } from '../../processes.ts'
-import { startWriter } from '../writer.ts'
 
-describeWithKafka('bench', kafka =>
-  describeWithPostgres('on a store of PostgreSQL', postgres => {
-    interface Site {
-      readonly topic: string
-      readonly database: Database
-      /** Writes the ledger of this name. */
-      readonly load: (ledger: string, ...words: string[]) => Promise<LoadReport>
-      /** Resolves when the writer has passed so many messages. */
-      readonly passed: (messages: number) => Promise<void>
-      readonly check: (ledger: string, ...words: string[]) => Promise<Ended>
-      readonly checked: (ledger: string, code: number) => Promise<CheckReport>
-    }
+const oneWorker = { ...shortWaits, SVC_WORKERS_COUNT: '1' }
 
-    async function withSite(work: (site: Site) => Promise<void>): Promise<void> {
-      const topic = await kafka.createTopic({ partitions: 3 })
-      const url = await postgres.createDatabase()
-      const database = await openServer({ url, applicationName: 'operator', connectionsMax: 2 })
-      const writer = await startWriter(kafka.brokers, topic, url)
-      const environment = { SVC_LOG_BROKERS: kafka.brokers.join(','), SVC_LOG_TOPIC: topic, SVC_RELATIONAL_URL: url }
-      const folder = temporaryFolder()
-      const check = (ledger: string, ...words: string[]) =>
-        sluice(['bench', 'check', 'relational', '--ledger', join(folder, ledger), ...words], '', environment)
-      try {
-        await work({
-          topic,
-          database,
-          check,
-          async load(ledger, ...words) {
-            const all = ['bench', 'load', '--ledger', join(folder, ledger), '--json', ...words]
-            const { code, output, errors } = await sluice(all, '', environment)
-            expect({ code, errors }).toEqual({ code: 0, errors: '' })
-            return JSON.parse(output.toString()) as LoadReport
-          },
-          async passed(messages) {
-            const received = 'SELECT sum(received)::int AS received FROM sluice.offsets'
-            await expect
-              .poll(async () => (await database.query<{ received: number }>(received))[0]!.received, { interval: 50, timeout: 30_000 })
-              .toBe(messages)
-          },
-          async checked(ledger, code) {
-            const ended = await check(ledger, '--json')
-            expect({ code: ended.code, errors: ended.errors }).toEqual({ code, errors: '' })
-            return JSON.parse(ended.output.toString()) as CheckReport
-          },
-        })
-      } finally {
-        await writer.stop()
-        await database.close()
-      }
-    }
+/** The tool with ledgers in a folder of its own. */
+function toolWith(environment: Environment, ...store: string[]) {
+  const folder = temporaryFolder()
+  const words = (ledger: string): string[] => ['--ledger', join(folder, ledger)]
+  const check = (ledger: string, ...more: string[]) => runSluice(['bench', 'check', ...store, ...words(ledger), ...more], environment)
+  const load = async (ledger: string, ...more: string[]): Promise<LoadReport> => {
+    const { code, printed } = await runSluice(['bench', 'load', ...words(ledger), '--json', ...more], environment)
+    expect(code, printed).toBe(0)
+    return JSON.parse(printed) as LoadReport
+  }
+  const checked = async (ledger: string, expected: number): Promise<CheckReport> => {
+    const { code, printed } = await check(ledger, '--json')
+    expect(code, printed).toBe(expected)
+    return JSON.parse(printed) as CheckReport
+  }
+  const messages = (ledger: string): LoadMessage[] => {
+    const [plan] = readFileSync(join(folder, ledger), 'utf8').split('\n', 1)
+    return [...messagesOf(JSON.parse(plan!) as LoadPlan)]
+  }
+  return { check, load, checked, messages }
+}
 
-    test('a load of every kind is complete; then a row that is deleted is lost, and one that is doubled is doubled', () =>
-      withSite(async ({ database, load, passed, check, checked }) => {
-        const kinds = 'record-senml=70,record-cbor,record-json,pack-senml=9,pack-cbor,pack-json,truck-senml=9,truck-cbor,truck-json=7'
-        const sent = await load('all', '--messages', '2000', '--devices', '50', '--channels', '10', '--mix', kinds, '--invalid', '2%')
-        expect(sent).toMatchObject({ sent: 2000, acknowledged: 2000 })
-        await passed(2000)
-        const { messages, rows, ...rest } = await checked('all', 0)
-        expect(rest).toEqual({ in_flight: 0, first: [], holds: true })
-        expect(messages.rejected_invalid).toBeGreaterThan(10)
-        expect(messages).toEqual({
-          planned: 2000,
-          acknowledged: 2000,
-          stored: 2000 - messages.rejected_invalid,
-          rejected_invalid: messages.rejected_invalid,
-          rejected_valid: 0,
-          lost: 0,
-          doubled: 0,
-          unacknowledged: 0,
-        })
-        expect(rows).toEqual({ expected: sent.rows, stored: sent.rows, distinct: sent.rows, lost: 0, doubled: 0, other: 0 })
-        expect(String((await check('all')).output)).toMatch(/\nok: nothing is lost, and nothing is doubled\n$/)
+const rowsOf = (messages: readonly LoadMessage[]): number => messages.reduce((sum, message) => sum + message.rows, 0)
 
-        await database.query('DELETE FROM formats.fleet WHERE ctid = (SELECT min(ctid) FROM formats.fleet)')
-        await database.query('INSERT INTO sluice.records SELECT * FROM sluice.records LIMIT 1')
-        const changed = await checked('all', 1)
-        expect(changed.rows).toEqual({ ...rows, stored: sent.rows, distinct: sent.rows - 1, lost: 1, doubled: 1 })
-        expect(changed.messages).toMatchObject({ lost: 1, doubled: 1 })
-        expect(changed.first.toSorted((one, other) => one.length - other.length)).toEqual([
-          expect.stringMatching(/^message \d+ of the load \(channel .*\): 1 of its 1 rows are missing$/),
-          expect.stringMatching(/^message \d+ of the load \(channel .*\): 1 of its rows are stored more than once$/),
-        ])
-        expect(String((await check('all')).output)).toMatch(/, lost 1, doubled 1\n/)
-      }))
+/** With a writer that runs. */
+async function started<Store extends StoreSite>(opening: Promise<Site<Store>>): Promise<Site<Store>> {
+  const site = await opening
+  onTestFinished(() => site.close())
+  await untilReady(await site.start(0))
+  return site
+}
 
-    test('things publish a load over HTTP, and at its times over MQTT; each is found in the store beside the other', () =>
-      withSite(async ({ topic, load, passed, checked }) => {
-        const api = await startApi(await postgres.createDatabase())
-        const ingest = await whenReady(
-          spawnRole(ingestWords, {
-            SVC_CONTROL_URL: api.internalUrl,
-            SVC_CONTROL_TOKEN: token,
-            SVC_INTERNAL_LISTEN: '127.0.0.1:0',
-            SVC_LOG_BROKERS: kafka.brokers.join(','),
-            SVC_LOG_TOPIC: topic,
-            SVC_MQTT_ENABLED: 'true',
-            SVC_MQTT_PORT: '0',
-          }),
-        )
-        const [, mqtt] = /^mqtt on (mqtt:\S+)$/m.exec(ingest.printed())!
-        const signedIn = await call(api.url, 'POST', '/tokens', { body: administrator })
-        const owner = ['--url', api.url, '--token', String(signedIn.json?.['token'])]
-        const own = ['--devices', '6', '--channels', '2', '--mix', 'record-senml,pack-cbor,truck-json', '--invalid', '5%', ...owner]
-        const overHttp = await load('http', '--messages', '150', '--to', ingest.url, ...own)
-        const overMqtt = await load('mqtt', '--messages', '100', '--rate', '400', '--to', mqtt!, ...own)
-        expect([overHttp.acknowledged, overMqtt.acknowledged]).toEqual([150, 100])
-        expect(overMqtt.seconds).toBeGreaterThan(0.2)
-        await passed(250)
-        const [http, other] = [await checked('http', 0), await checked('mqtt', 0)]
-        expect(http).toMatchObject({ messages: { acknowledged: 150 }, rows: { distinct: overHttp.rows, other: overMqtt.rows } })
-        expect(other).toMatchObject({ messages: { acknowledged: 100 }, rows: { distinct: overMqtt.rows, other: overHttp.rows } })
-        expect(http.messages.rejected_invalid + other.messages.rejected_invalid).toBeGreaterThan(0)
-      }))
-  }),
-)
+for (const name of firstOf(storeNameList)) {
+  describeUnlessMissing(`bench: ${name}`, missingKafka() ?? missingStores[name](), () => {
+    test('a load of every kind is complete; then what is erased is lost, and what is appended again is doubled', async () => {
+      const site = await started(openSiteOn(storeSites[name], { partitions: 3, environment: oneWorker }))
+      const { load, check, checked, messages } = toolWith(site.direct, name)
+      const kinds = 'record-senml=70,record-cbor,record-json,pack-senml=9,pack-cbor,pack-json,truck-senml=9,truck-cbor,truck-json=7'
+      const sent = await load('all', '--messages', '2000', '--devices', '50', '--channels', '10', '--mix', kinds, '--invalid', '2%')
+      expect(sent).toMatchObject({ sent: 2000, acknowledged: 2000 })
+      expect(await site.untilStored(await site.logEnds())).toBe(true)
+      const all = messages('all')
+      const invalid = all.filter(({ rows }) => rows === 0)
+      expect(invalid.length).toBeGreaterThan(10)
+      const stored = { planned: 2000, acknowledged: 2000, rejected_invalid: invalid.length, rejected_valid: 0, unacknowledged: 0 }
+      const whole = { expected: sent.rows, stored: sent.rows, distinct: sent.rows, lost: 0, doubled: 0, other: 0 }
+      expect(await checked('all', 0)).toEqual({
+        messages: { ...stored, stored: 2000 - invalid.length, lost: 0, doubled: 0 },
+        rows: whole,
+        in_flight: 0,
+        first: [],
+        holds: true,
+      })
+      expect((await check('all')).printed).toMatch(/\nok: nothing is lost, and nothing is doubled\n$/)
+
+      const [{ publisher }, twice] = all.filter(({ rows }) => rows > 1) as [LoadMessage, LoadMessage]
+      const erased = all.filter(message => message.publisher === publisher && message.rows > 0)
+      expect(erased).not.toContain(twice)
+      expect((await runSluice(['erase', name, '--publisher', publisher, '--yes'], site.direct)).code).toBe(0)
+      const log = await openKafkaLog(logSettings(site.kafka.brokers, site.topic), silent)
+      await log.append([twice])
+      await log.close()
+      expect(await site.untilStored(await site.logEnds())).toBe(true)
+      const changed = await checked('all', 1)
+      const lost = rowsOf(erased)
+      expect(changed.rows).toEqual({
+        ...whole,
+        stored: sent.rows - lost + twice.rows,
+        distinct: sent.rows - lost,
+        lost,
+        doubled: twice.rows,
+      })
+      expect(changed.messages).toMatchObject({ lost: erased.length, doubled: 1 })
+      expect((await check('all')).printed).toContain(`, lost ${lost}, doubled ${twice.rows}\n`)
+    })
+  })
+}
+
+test('the store of a stopped platform is checked in its folder, which a running one keeps to itself', async () => {
+  const data = join(temporaryFolder(), 'data')
+  const environment = { SVC_ADMIN_EMAIL: administrator.email, SVC_ADMIN_PASSWORD: administrator.password }
+  const { load, check, checked, messages } = toolWith({}, 'relational', '--data', data)
+  let platform = await startPlatform({ data, environment })
+  const { json } = await call(platform.url, 'POST', '/tokens', { body: administrator })
+  const access = ['--token', String(json?.['token'])]
+  const own = ['--devices', '6', '--channels', '2', '--mix', 'record-senml,pack-cbor,truck-json', '--invalid', '5%', '--to', platform.url]
+  const sent = await load('up', '--messages', '200', ...own, ...access)
+  expect(await check('up')).toEqual({ code: 2, printed: expect.stringMatching(/^the data folder \S+ is in use by process \d+: stop it/) })
+  await platform.stop()
+  const whole = await checked('up', 0)
+  expect(whole.rows).toEqual({ expected: sent.rows, stored: sent.rows, distinct: sent.rows, lost: 0, doubled: 0, other: 0 })
+  expect(whole).toMatchObject({ messages: { planned: 200, acknowledged: 200 }, in_flight: 0 })
+  expect(whole.messages.rejected_invalid).toBeGreaterThan(0)
+
+  platform = await startPlatform({ data, environment })
+  const erased = messages('up').filter(({ publisher, rows }) => publisher === messages('up')[0]!.publisher && rows > 0)
+  const words = ['erase', 'relational', '--publisher', erased[0]!.publisher, '--yes', '--url', platform.url, ...access]
+  expect((await runSluice(words, {})).code).toBe(0)
+  await platform.stop('SIGKILL')
+  expect(await checked('up', 1)).toMatchObject({ messages: { lost: erased.length }, rows: { lost: rowsOf(erased) } })
+})
+
+describeUnlessMissing('bench through ingest', missingKafka() ?? missingPostgres(), () => {
+  test('things publish a load over HTTP, and at its times over MQTT; each is found in the store beside the other', async () => {
+    const site = await started(openSite({ partitions: 3, environment: oneWorker }))
+    const { load, checked } = toolWith(site.direct, 'relational')
+    const api = await startApi(await site.store.postgres.createDatabase())
+    const ingest = await whenReady(
+      spawnRole(ingestWords, {
+        SVC_CONTROL_URL: api.internalUrl,
+        SVC_CONTROL_TOKEN: token,
+        SVC_INTERNAL_LISTEN: '127.0.0.1:0',
+        SVC_LOG_BROKERS: site.kafka.brokers.join(','),
+        SVC_LOG_TOPIC: site.topic,
+        SVC_MQTT_ENABLED: 'true',
+        SVC_MQTT_PORT: '0',
+      }),
+    )
+    const [, mqtt] = /^mqtt on (mqtt:\S+)$/m.exec(ingest.printed())!
+    const signedIn = await call(api.url, 'POST', '/tokens', { body: administrator })
+    const owner = ['--url', api.url, '--token', String(signedIn.json?.['token'])]
+    const own = ['--devices', '6', '--channels', '2', '--mix', 'record-senml,pack-cbor,truck-json', '--invalid', '5%', ...owner]
+    const overHttp = await load('http', '--messages', '150', '--to', ingest.url, ...own)
+    const overMqtt = await load('mqtt', '--messages', '100', '--rate', '400', '--to', mqtt!, ...own)
+    expect([overHttp.acknowledged, overMqtt.acknowledged]).toEqual([150, 100])
+    expect(overMqtt.seconds).toBeGreaterThan(0.2)
+    expect(await site.untilStored(await site.logEnds())).toBe(true)
+    const [http, other] = [await checked('http', 0), await checked('mqtt', 0)]
+    expect(http).toMatchObject({ messages: { acknowledged: 150 }, rows: { distinct: overHttp.rows, other: overMqtt.rows } })
+    expect(other).toMatchObject({ messages: { acknowledged: 100 }, rows: { distinct: overMqtt.rows, other: overHttp.rows } })
+    expect(http.messages.rejected_invalid + other.messages.rejected_invalid).toBeGreaterThan(0)
+  })
+})
