@@ -1,13 +1,11 @@
 // How many GET /things/<id> one process serves, alternating with bare fastify routes that run the same statements over the same pool.
 
-import { fork } from 'node:child_process'
-import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { fastify } from 'fastify'
 import type { SqlValue } from '../../database/database.ts'
 import { groupMembers, isInGroup, ownerOfThing, thingAt } from '../../test/control-plane/population.ts'
+import { type HttpLoad, httpLoad } from '../http-load.ts'
 import { median } from '../median-time.ts'
-import type { LoadReport } from '../readers/load.ts'
 import { askedThings, type Site } from './site.ts'
 
 export interface LoadOptions {
@@ -57,7 +55,7 @@ export async function measureThroughput(site: Site, options: LoadOptions, progre
   for (let turn = 0; turn <= options.turns; turn++) {
     for (const [at, { name, url, paths }] of routes.entries()) {
       progress(`${name}, turn ${turn} of ${options.turns}`)
-      const measured = await load({ ...options, url, paths, authorization })
+      const measured = await load({ ...options, url, paths, headers: { authorization } })
       if (turn > 0) loads[at]!.push(measured)
     }
   }
@@ -108,12 +106,9 @@ interface Load {
   readonly cpuUs: number
 }
 
-/** Sends the load from another process. */
-async function load(options: LoadOptions & { url: string; paths: readonly string[]; authorization: string }): Promise<Load> {
+async function load(options: HttpLoad): Promise<Load> {
   const cpu = process.cpuUsage()
-  const child = fork(new URL('../readers/load.ts', import.meta.url), [JSON.stringify(options)])
-  const [report] = (await once(child, 'message')) as [LoadReport]
+  const { perSecond, total } = await httpLoad(options)
   const { user, system } = process.cpuUsage(cpu)
-  if (report.failed > 0) throw new Error(`${report.failed} requests had no answer, or none that was wanted`)
-  return { perSecond: report.perSecond, cpuUs: (user + system) / report.total }
+  return { perSecond, cpuUs: (user + system) / total }
 }

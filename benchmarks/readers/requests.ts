@@ -9,27 +9,21 @@
 //
 // Example: npm run bench -- readers/requests --seconds 1 --turns 1
 
-import { fork } from 'node:child_process'
-import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { parseArgs } from 'node:util'
 import { fastify } from 'fastify'
 import { Value } from 'typebox/value'
-import { createLogger } from '../../config/logger.ts'
-import { cacheAccess } from '../../control-plane/access/cache.ts'
-import type { AccessControl } from '../../control-plane/client.ts'
 import { openServer } from '../../database/server.ts'
-import { createServer } from '../../http/server.ts'
 import { openPostgresReader } from '../../readers/postgres/reader.ts'
 import { noFilters, type Reader, type Row, type SenmlRow } from '../../readers/reader.ts'
-import { readerRoutes } from '../../readers/routes.ts'
 import { sinkOptions } from '../../sinks/postgres/options.ts'
 import { openSink } from '../../sinks/postgres/sink.ts'
 import { startPostgres } from '../../test/servers/postgres.ts'
 import { logPartition } from '../../transformers/log-partition.ts'
 import { RecordBatch, ValueKind } from '../../transformers/record-batch.ts'
+import { httpLoad } from '../http-load.ts'
 import { median } from '../median-time.ts'
-import type { LoadReport } from './load.ts'
+import { authorization, serveReader } from '../reader-server.ts'
 
 const { values } = parseArgs({
   options: {
@@ -43,15 +37,8 @@ const connections = Number(values.connections)
 const records = 100
 const storedRows = 100_000
 const signal = new AbortController().signal
-const authorization = 'Bearer owner.s.token'
 const channels = Array.from({ length: connections }, (_, nth) => `0a1b2c3d-4e5f-4a6b-8c7d-${String(nth).padStart(12, '0')}`)
 const loads = { 'all ask for one page': channels.slice(0, 1), 'each asks for its own': channels }
-
-const access: AccessControl = {
-  authorize: async () => ({ allowed: true, publisher: null, owner: 'user' }),
-  deletedChannels: async () => [],
-  onChange: () => () => undefined,
-}
 
 function batchOf(from: number): RecordBatch {
   const batch = new RecordBatch()
@@ -92,26 +79,6 @@ function pageOf(channel: string): string {
   return `/channels/${channel}/messages?limit=${records}`
 }
 
-async function serve(reader: Reader): Promise<{ url: string; close(): Promise<void> }> {
-  const app = createServer({ logger: createLogger({ level: 'silent', pretty: false }) })
-  const options = {
-    limitMax: 1000,
-    offsetMax: 100_000,
-    countMax: 10_000,
-    queriesMax: 256,
-    exportsMax: 64,
-    idleSeconds: 60,
-  }
-  const cached = cacheAccess(access, { lifetimeMs: 5_000, entriesMax: 1000 })
-  await app.register(readerRoutes({ reader, access: cached, key: Buffer.alloc(32, 7), options, queriesAtOnce: 8 }))
-  await app.listen({ host: '127.0.0.1', port: 0 })
-  const close = async (): Promise<void> => {
-    await app.close()
-    cached.close()
-  }
-  return { url: `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`, close }
-}
-
 /** The same bytes and headers, from memory. */
 async function serveBare(url: string): Promise<{ url: string; close(): Promise<void> }> {
   const answer = await fetch(url + pageOf(channels[0]!), { headers: { authorization } })
@@ -132,17 +99,15 @@ interface Load {
 }
 
 async function load(url: string, asked: readonly string[]): Promise<Load> {
-  const options = { url, paths: asked.map(pageOf), connections, seconds: Number(values.seconds), authorization }
+  const options = { url, paths: asked.map(pageOf), connections, seconds: Number(values.seconds), headers: { authorization } }
   const cpu = process.cpuUsage()
-  const child = fork(new URL('load.ts', import.meta.url), [JSON.stringify(options)])
-  const [message] = (await once(child, 'message')) as [LoadReport]
+  const { perSecond, total, bytes } = await httpLoad(options)
   const { user, system } = process.cpuUsage(cpu)
-  if (message.failed > 0) throw new Error(`${message.failed} requests had no answer, or none that was wanted`)
-  return { perSecond: message.perSecond, cpuUs: (user + system) / message.total, answerBytes: message.bytes / message.total }
+  return { perSecond, cpuUs: (user + system) / total, answerBytes: bytes / total }
 }
 
 async function compare(name: string, reader: Reader): Promise<void> {
-  const ours = await serve(reader)
+  const ours = await serveReader(reader)
   const bare = await serveBare(ours.url)
   for (const [of, asked] of Object.entries(loads)) {
     const turnsOf = { ours: [] as Load[], bare: [] as Load[] }
