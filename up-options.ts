@@ -19,6 +19,7 @@ import { transformerFaults, transformerOptions } from './pipeline/transformer-op
 import { subjectFilter } from './pipeline/writer/subject-filter.ts'
 import { liveOptions } from './readers/live/options.ts'
 import { readerOptions } from './readers/options.ts'
+import { retentionFaults } from './sinks/options.ts'
 import { sinkOptions } from './sinks/postgres/options.ts'
 
 const dataOptions = Type.Object({
@@ -74,7 +75,7 @@ export type UpOptions = Static<typeof upOptions> & {
 export function loadUpOptions(sources: OptionSources): UpOptions {
   const options = loadOptions(upOptions, sources)
   const faults: OptionFault[] = [...httpFaults(options.http), ...ingestFaults(options.ingest, options.http), ...mqttFaults(options.mqtt)]
-  faults.push(...transformerFaults(options.transformer))
+  faults.push(...transformerFaults(options.transformer), ...retentionFaults(options.store))
   noteFault(faults, 'subscriber.subjects', () => void subjectFilter(options.subscriber.subjects))
   noteFault(faults, 'workers.memory_bytes', () => void assertMemory(options))
   if (options.ingest.payloadBytesMax > options.message.payloadBytes) {

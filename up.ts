@@ -145,7 +145,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   await sink.takeNumbers([0])
   const maintenance = setInterval(() => {
     maintain(database, options.store).catch((error: unknown) =>
-      logger.error({ err: error }, 'cannot create monthly partitions of the messages table'),
+      logger.error({ err: error }, 'maintenance of the store failed and will be retried'),
     )
   }, maintenanceIntervalMs)
   closeLater(async () => clearInterval(maintenance))

@@ -1,4 +1,8 @@
-// The contract of an erasure, which deletes rows for good, and the note of it, by which `verify`, `trace` and replays know what was erased.
+// The contract of an erasure, which deletes rows for good, and the note of it, by which `verify`, `trace` and replays know what was erased. A retention
+// leaves such notes too.
+
+import { createHash } from 'node:crypto'
+import { canonicalId } from '../transformers/uuid.ts'
 
 /** Which rows are erased: those that meet all given conditions, of which there is at least one. */
 export interface ErasureFilter {
@@ -6,6 +10,8 @@ export interface ErasureFilter {
   readonly channel?: string
   /** As it is stored. */
   readonly publisher?: string
+  /** `messages` for SenML. */
+  readonly format?: string
   /** Whole milliseconds since 1970: rows with an earlier time, which is `time` of records and `created` of documents. */
   readonly beforeMs?: number
 }
@@ -22,6 +28,8 @@ export interface Erasure extends ErasureFilter {
   readonly deadLetters: number
   /** Which messages it may have taken rows of; empty until it has ended. Of logs that are not here it says nothing. */
   readonly logs: readonly ErasedLog[]
+  /** It is a retention, which deletes such rows of all logs at any time: `beforeMs` is how far it has come. It counts no rows. */
+  readonly retention?: true
 }
 
 export interface ErasedLog {
@@ -78,14 +86,23 @@ export interface ErasedTimes {
   readonly missingBelowUs: number
   /** Rows with an earlier time must be missing. */
   readonly goneBelowUs: number
-  /** The last one that reaches the message. */
+  /** The last one that reaches the message: of a retention, how far it has come counts. */
   readonly erasure: Erasure
 }
 
 /** What was erased of one log. */
 export interface ErasedMessages {
-  /** Undefined for a message that no erasure reaches. */
-  of(message: { readonly channel: string; readonly publisher: string }, partition: number, offset: number): ErasedTimes | undefined
+  /**
+   * Undefined for a message that no erasure reaches.
+   *
+   * @param format of its rows; undefined if it is not known: then it may be any
+   */
+  of(
+    message: { readonly channel: string; readonly publisher: string },
+    partition: number,
+    offset: number,
+    format: string | undefined,
+  ): ErasedTimes | undefined
 }
 
 /** @param log with its number in the store */
@@ -94,30 +111,34 @@ export function erasedMessages(erasures: readonly Erasure[], log: Pick<ErasedLog
 
   function ranges(erasure: Erasure, partition: number): ErasedOffsets {
     // It may have taken anything while it runs.
-    if (erasure.endedMs === undefined) return { stored: 0, reached: Number.POSITIVE_INFINITY }
+    if (erasure.endedMs === undefined || erasure.retention === true) return { stored: 0, reached: Number.POSITIVE_INFINITY }
     const own = erasure.logs.find(({ number, id }) => number === log.number && id === log.id)
     return own?.partitions[String(partition)] ?? { stored: 0, reached: 0 }
   }
 
   return {
-    of({ channel, publisher }, partition, offset) {
+    of({ channel, publisher }, partition, offset, format) {
       if (byOrigin.size === 0) return undefined
       let times: ErasedTimes | undefined
       const origins = [originKey(channel, publisher), originKey(channel, undefined), originKey(undefined, publisher), originKey()]
       for (const erasure of origins.flatMap(key => byOrigin.get(key) ?? [])) {
         const { stored, reached } = ranges(erasure, partition)
-        if (offset >= reached) continue
+        if (offset >= reached || (erasure.format !== undefined && format !== undefined && erasure.format !== format)) continue
         const belowUs = erasure.beforeMs === undefined ? Number.POSITIVE_INFINITY : erasure.beforeMs * 1000
         const { missingBelowUs = Number.NEGATIVE_INFINITY, goneBelowUs = Number.NEGATIVE_INFINITY } = times ?? {}
         times = {
           missingBelowUs: Math.max(missingBelowUs, belowUs),
           goneBelowUs: offset < stored ? Math.max(goneBelowUs, belowUs) : goneBelowUs,
-          erasure: times === undefined || times.erasure.startedMs < erasure.startedMs ? erasure : times.erasure,
+          erasure: times === undefined || latestMs(times.erasure) < latestMs(erasure) ? erasure : times.erasure,
         }
       }
       return times
     },
   }
+}
+
+function latestMs({ retention, beforeMs = 0, startedMs }: Erasure): number {
+  return retention === true ? beforeMs : startedMs
 }
 
 /** No text of a device has a NUL. */
@@ -133,4 +154,72 @@ export function erasureText(erasure: Erasure): string {
 /** @param texts of `erasureText`, in any order */
 export function erasuresIn(texts: readonly string[]): Erasure[] {
   return texts.map(text => JSON.parse(text) as Erasure).sort((one, other) => one.startedMs - other.startedMs)
+}
+
+/** How long a store keeps rows: all of them, and those of some channels and formats for a shorter time. The shortest counts. */
+export interface RetentionOptions {
+  /** 0 or absent: without end. A store has days or months, from whose start on it keeps rows. */
+  readonly retentionDays?: number
+  readonly retentionMonths?: number
+  /** `<channel>:<days>`: the days are kept besides the current one (UTC). */
+  readonly retentionChannels?: readonly string[]
+  /** `<format>:<days>` */
+  readonly retentionFormats?: readonly string[]
+}
+
+/** An entry of `retentionChannels` or `retentionFormats`. */
+export interface KeptDays {
+  readonly channel?: string
+  readonly format?: string
+  readonly days: number
+}
+
+export function keptDaysOf({ retentionChannels = [], retentionFormats = [] }: RetentionOptions): KeptDays[] {
+  const nameEnd = (entry: string): number => entry.lastIndexOf(':')
+  const nameIn = (entry: string): string => entry.slice(0, nameEnd(entry))
+  const daysIn = (entry: string): number => Number(entry.slice(nameEnd(entry) + 1))
+  return [
+    ...retentionChannels.map(entry => ({ channel: canonicalId(nameIn(entry)), days: daysIn(entry) })),
+    ...retentionFormats.map(entry => ({ format: nameIn(entry), days: daysIn(entry) })),
+  ]
+}
+
+const dayMs = 86_400_000
+
+export interface RetentionNote extends Erasure {
+  readonly beforeMs: number
+}
+
+/**
+ * The notes of what the options let go by now: of the store if it has a retention, then of channels and formats. Each is written before rows are deleted
+ * by it, and stays when the options change, since what was deleted stays deleted.
+ *
+ * @param storeBeforeMs what is older is deleted of all channels and formats; undefined if the store keeps everything
+ */
+export function retentionNotes(options: RetentionOptions, nowMs: number, storeBeforeMs?: number): RetentionNote[] {
+  const { retentionDays = 0, retentionMonths = 0 } = options
+  const note = (filter: Pick<RetentionNote, 'channel' | 'format' | 'beforeMs'>, kept: string): RetentionNote => {
+    const hash = createHash('sha256')
+      .update(JSON.stringify([filter.channel, filter.format, kept]))
+      .digest('hex')
+    const id = hash.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12}).*$/, '$1-$2-$3-$4-$5')
+    return { ...filter, id, startedMs: nowMs, endedMs: nowMs, rows: 0, deadLetters: 0, logs: [], retention: true }
+  }
+  const store = storeBeforeMs === undefined ? [] : [note({ beforeMs: storeBeforeMs }, `${retentionDays} days, ${retentionMonths} months`)]
+  const today = Math.floor(nowMs / dayMs)
+  return [
+    ...store,
+    ...keptDaysOf(options).map(({ days, ...filter }) => note({ ...filter, beforeMs: (today - days) * dayMs }, `${days} days`)),
+  ]
+}
+
+/** How many days besides the current one are kept; infinity if all are. */
+export type DaysKept = (channel: string, format: string) => number
+
+export function daysKeptBy(options: RetentionOptions): DaysKept {
+  const ofStore = options.retentionDays || Number.POSITIVE_INFINITY
+  const channels = new Map<string | undefined, number>()
+  const formats = new Map<string | undefined, number>()
+  for (const { channel, format, days } of keptDaysOf(options)) (channel === undefined ? formats : channels).set(channel ?? format, days)
+  return (channel, format) => Math.min(ofStore, channels.get(channel) ?? ofStore, formats.get(format) ?? ofStore)
 }

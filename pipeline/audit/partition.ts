@@ -24,7 +24,7 @@
 import type { AuditedMessage, AuditedPartition, AuditedRange, StoreAudit } from '../../sinks/audit.ts'
 import type { ErasedMessages } from '../../sinks/erasure.ts'
 import { logPartition } from '../../transformers/log-partition.ts'
-import { Outcome, RecordBatch } from '../../transformers/record-batch.ts'
+import { Outcome, RecordBatch, senmlFormat } from '../../transformers/record-batch.ts'
 import type { DeadLettered } from '../dead-letters/state-index.ts'
 import type { OffsetRange } from '../source.ts'
 import type { TopicBounds, TopicReader } from '../topic-reader.ts'
@@ -39,7 +39,7 @@ export interface PartitionParts {
   readonly deadLetters: ReadonlyMap<number, DeadLettered>
   /** The start of the dead-letter topic was not deleted, so a letter that is not there was never written. */
   readonly deadLettersComplete: boolean
-  /** What was erased of the log. */
+  /** What was erased of the log, also by retentions. */
   readonly erased: ErasedMessages
   /** The log's number in the store. */
   readonly log: number
@@ -83,7 +83,7 @@ export interface PartitionFault {
 export interface Recount {
   received: number
   stored: number
-  /** They were stored, and `./sluice erase` has deleted all their rows. */
+  /** They were stored, and an erasure or a retention has deleted all their rows. */
   erased: number
   empty: number
   filtered: number
@@ -206,10 +206,9 @@ export async function auditPartition(parts: PartitionParts): Promise<PartitionRe
     expected: ExpectedRows,
     rule: string | undefined,
     found: AuditedMessage | undefined,
-    isReached: boolean,
+    mayBeGone: boolean,
   ): void {
     recount.received++
-    const mayBeGone = isReached && expected.least === 0
     const deadLetter = deadLetters.get(offset)
     if (found !== undefined) countFaulty(found)
     const rows = found === undefined ? 0 : found.rows - found.doubled
@@ -271,9 +270,12 @@ export async function auditPartition(parts: PartitionParts): Promise<PartitionRe
           const [records, documents] = [batch.records.length, batch.documents.length]
           const rejection = decoder.decode(cursor.message, logPartition(0, partition), batch)
           await stored.below(offset, outside)
-          const times = erased.of(cursor.message, partition, offset)
+          const format = records < batch.records.length ? senmlFormat : batch.documents.format[documents]
+          const times = erased.of(cursor.message, partition, offset, format)
           const expected = expectedRows(batch, records, documents, times)
-          judge(offset, batch.messages.outcome[messages++]!, expected, rejection?.rule, await stored.at(offset), times !== undefined)
+          // The rows of one that is not decoded are not known: its time of receipt counts.
+          const mayBeGone = expected.rows > 0 ? expected.least === 0 : cursor.message.createdUs < (times?.missingBelowUs ?? 0)
+          judge(offset, batch.messages.outcome[messages++]!, expected, rejection?.rule, await stored.at(offset), mayBeGone)
         }
         await stored.below(chunk.to, outside)
         const skipped = markers.reduce((sum, marker) => sum + marker.to - marker.from, 0)

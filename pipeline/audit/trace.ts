@@ -55,8 +55,8 @@ export interface TraceReport {
   /** `unknown`: the log no longer has the message, so its rows cannot be looked up in the store. */
   readonly state: 'stored' | 'erased' | 'waiting' | 'retrying' | 'dead-lettered' | 'filtered' | 'empty' | 'missing' | 'unknown'
   readonly rows?: number
-  /** The last erasure that reached the message: how many rows it may have left, and when it began (ISO 8601). */
-  readonly erased?: { readonly id: string; readonly time: string; readonly rows_left: number }
+  /** The last erasure that reached the message: how many rows it may have left, and when it began (ISO 8601); or a retention, and when it ran last. */
+  readonly erased?: { readonly id: string; readonly time: string; readonly rows_left: number; readonly retention?: true }
   /** The writer's position in the partition; undefined before it has started. */
   readonly position?: number
   readonly letter?: DeadLetterSummary
@@ -146,17 +146,23 @@ async function look(reader: TopicReader, decoder: Decoder, erased: ErasedMessage
     const batch = new RecordBatch()
     const refused = decoder.decode(cursor.message, logPartition(0, partition), batch)
     const { rule, reason, record, hint } = refused ?? {}
-    const times = erased.of(cursor.message, partition, offset)
+    const where = whereabouts(batch, 0)
+    const times = erased.of(cursor.message, partition, offset, where?.format)
     const { rows, least } = expectedRows(batch, 0, 0, times)
     return {
       erasedBy:
         times === undefined || rows === least
           ? undefined
-          : { id: times.erasure.id, time: new Date(times.erasure.startedMs).toISOString(), rows_left: least },
+          : {
+              id: times.erasure.id,
+              time: new Date(times.erasure.startedMs).toISOString(),
+              rows_left: least,
+              ...(times.erasure.retention === true ? { retention: true as const } : {}),
+            },
       received: receipt(cursor.message),
       outcome: batch.messages.outcome[0]!,
       records: batch.rowCount,
-      where: whereabouts(batch, 0),
+      where,
       refused:
         rule === undefined || reason === undefined
           ? undefined

@@ -180,7 +180,7 @@ export async function replay(parts: ReplayParts, filter: DeadLetterFilter, optio
 
   /** When rows were erased of which it would store some; undefined if they were not. */
   function erasureOf(erased: ErasedMessages, { deadLetter: { original }, cursor: { message } }: Found): string | undefined {
-    const times = erased.of(message, original.partition, original.offset)
+    const times = erased.of(message, original.partition, original.offset, undefined)
     if (times === undefined) return undefined
     const batch = new RecordBatch()
     decoder.decode({ ...message, offset: original.offset }, logPartition(0, original.partition), batch)
@@ -213,7 +213,11 @@ export async function replay(parts: ReplayParts, filter: DeadLetterFilter, optio
     }
     piece ??= {
       log,
-      erased: erasedMessages(await parts.audit.erasures(), own),
+      // Not a retention: what is replayed is kept as long as the options say now.
+      erased: erasedMessages(
+        (await parts.audit.erasures()).filter(({ retention }) => retention !== true),
+        own,
+      ),
       batch: new RecordBatch(pieceRowsMax),
       candidates: [],
       deadLetters: 0,

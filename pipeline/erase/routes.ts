@@ -55,6 +55,9 @@ const erasuresSchema = Type.Unsafe<{ readonly erasures: readonly Erasure[] }>(
             endedMs: Type.Optional(Type.Integer({ description: 'Absent while it runs, and after it was interrupted.' })),
             rows: Type.Integer({ examples: [1510] }),
             deadLetters: Type.Integer({ examples: [2] }),
+            retention: Type.Optional(
+              Type.Boolean({ description: 'A retention, which counts no rows: `beforeMs` is how far it has come.' }),
+            ),
           },
           { title: 'Erasure', additionalProperties: true },
         ),

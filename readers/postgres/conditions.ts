@@ -4,7 +4,7 @@
 // is beyond int64.
 
 import type { SqlValue } from '../../database/database.ts'
-import { publisherKey } from '../../sinks/postgres/schema.ts'
+import { publisherKey } from '../../sinks/postgres/registry.ts'
 import { doubleOf, int64Max, int64Min, int64Of } from '../../transformers/json/canonical.ts'
 import { unitsDown, unitsUp } from '../../transformers/time-units.ts'
 import type { Comparator, Direction, Filter, PayloadFilter, RowKey } from '../reader.ts'

@@ -4,7 +4,8 @@
 import { type TObject, Type } from 'typebox'
 import type { OptionFault } from '../../config/options/faults.ts'
 import { databaseUrlFaults, passwordOf } from '../../database/database-url.ts'
-import { loginFaults } from '../../sinks/options.ts'
+import type { RetentionOptions } from '../../sinks/erasure.ts'
+import { loginFaults, retentionFaults } from '../../sinks/options.ts'
 import type { StoreName } from './store.ts'
 
 /** The section `store` of writers and readers of one kind. */
@@ -43,14 +44,14 @@ async function relational(): Promise<StoreOptions> {
     maximum: 3_600_000,
     description: 'Milliseconds after which a statement is cancelled and repeated.',
   })
-  return checked<{ url: string }>(
+  return checked<RetentionOptions & { url: string }>(
     {
       name: 'relational',
       writer: Type.Object({ url, statementTimeoutMs, ...sinkOptions.properties }),
       reader: Type.Object({ url, ...readerStoreOptions.properties }),
     },
     {
-      faults: ({ url }) => databaseUrlFaults('store.url', url),
+      faults: ({ url, ...options }) => [...databaseUrlFaults('store.url', url), ...retentionFaults(options)],
       secrets: ({ url }) => ({ 'store.url': passwordOf(url) }),
     },
   )
@@ -62,7 +63,11 @@ async function widecolumn(): Promise<StoreOptions> {
   return checked<LoginAt>(
     { name: 'widecolumn', writer: sinkOptions, reader: readerStoreOptions },
     {
-      faults: options => [...atUrl(urlFaults(options.url)), ...loginFaults(options, credentialsOf(options.url), true)],
+      faults: options => [
+        ...atUrl(urlFaults(options.url)),
+        ...loginFaults(options, credentialsOf(options.url), true),
+        ...retentionFaults(options),
+      ],
       secrets: secretsOf,
     },
   )
@@ -71,9 +76,9 @@ async function widecolumn(): Promise<StoreOptions> {
 async function timeseries(): Promise<StoreOptions> {
   const { secretsOf, sinkOptions, urlFaults } = await import('../../sinks/influxdb/options.ts')
   const { readerStoreOptions } = await import('../../readers/influxdb/options.ts')
-  return checked<{ url: string; token: string }>(
+  return checked<RetentionOptions & { url: string; token: string }>(
     { name: 'timeseries', writer: sinkOptions, reader: readerStoreOptions },
-    { faults: ({ url }) => atUrl(urlFaults(url)), secrets: secretsOf },
+    { faults: ({ url, ...options }) => [...atUrl(urlFaults(url)), ...retentionFaults(options)], secrets: secretsOf },
   )
 }
 
@@ -83,13 +88,17 @@ async function document(): Promise<StoreOptions> {
   return checked<LoginAt>(
     { name: 'document', writer: sinkOptions, reader: readerStoreOptions },
     {
-      faults: options => [...atUrl(urlFaults(options.url)), ...loginFaults(options, credentialsOf(options.url), false)],
+      faults: options => [
+        ...atUrl(urlFaults(options.url)),
+        ...loginFaults(options, credentialsOf(options.url), false),
+        ...retentionFaults(options),
+      ],
       secrets: secretsOf,
     },
   )
 }
 
-interface LoginAt {
+interface LoginAt extends RetentionOptions {
   readonly url: string
   readonly user?: string
   readonly password?: string

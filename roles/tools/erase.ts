@@ -122,10 +122,11 @@ function filterOf(conditions: Conditions): ErasureFilter {
   }
 }
 
-function conditionWords({ channel, publisher, beforeMs }: ErasureFilter): string {
+function conditionWords({ channel, publisher, format, beforeMs }: ErasureFilter): string {
   const words = [
     ...(channel === undefined ? [] : [`channel ${plain(channel)}`]),
     ...(publisher === undefined ? [] : [`publisher ${plain(publisher)}`]),
+    ...(format === undefined ? [] : [`format ${plain(format)}`]),
     ...(beforeMs === undefined ? [] : [`before ${new Date(beforeMs).toISOString()}`]),
   ]
   return words.join(', ')
@@ -170,11 +171,10 @@ function heldWords({ topic, messages, ...retention }: HeldTopic): string {
 /** The table for people. */
 function listing(erasures: readonly Erasure[]): string {
   if (erasures.length === 0) return 'nothing was erased\n'
-  const rows = erasures.map(({ id, startedMs, endedMs, rows, deadLetters, ...filter }) => [
+  const rows = erasures.map(({ id, startedMs, endedMs, rows, deadLetters, retention = false, ...filter }) => [
     new Date(startedMs).toISOString(),
     endedMs === undefined ? 'not ended' : new Date(endedMs).toISOString(),
-    String(rows),
-    String(deadLetters),
+    ...(retention ? ['retention', ''] : [String(rows), String(deadLetters)]),
     conditionWords(filter),
     id,
   ])

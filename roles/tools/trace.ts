@@ -133,7 +133,10 @@ function stateWords(report: TraceReport): [string, string] {
     case 'stored':
       return ['stored', `${rows} ${rows === 1 ? 'row' : 'rows'}${rows === decoded?.records ? '' : `, ${expectedWords()}`}`]
     case 'erased':
-      return ['stored', `no: erased on ${erased!.time} (./sluice erase, ${erased!.id})`]
+      return [
+        'stored',
+        `no: erased on ${erased!.time} (${erased!.retention === true ? 'by a retention' : './sluice erase'}, ${erased!.id})`,
+      ]
     case 'waiting':
       return ['waiting', at]
     case 'retrying':

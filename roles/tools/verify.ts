@@ -28,7 +28,7 @@ export function addCommands(command: Command, sources: Sources): void {
       'after',
       `
 Reads the messages that are still in the log, up to the position of the writer, decodes them as the writer does, and compares them with
-the rows in the store, with the dead letters and with what ./sluice erase has deleted. No faults means:
+the rows in the store, with the dead letters and with what ./sluice erase and retentions have deleted. No faults means:
 
   without --contents   each message has as many rows in the store as it decodes to, and none of them twice, or it is a dead letter, empty
                        or filtered; what is in the rows is not compared
@@ -194,7 +194,7 @@ function partitionWords(report: PartitionReport): string[] {
   if (open > 0) lines.push(`           of the dead-lettered, ${open} are open: list them with ./sluice dlq ls`)
   if (replayed > 0) lines.push(`           of the dead-lettered, ${replayed} were replayed and are stored`)
   if (partial > 0) lines.push(`           of the dead-lettered, ${partial} have some rows in the store, which rejected others`)
-  if (erased > 0) lines.push(`           the erased messages were stored, and ./sluice erase has deleted their rows`)
+  if (erased > 0) lines.push(`           the erased messages were stored, and ./sluice erase or a retention has deleted their rows`)
   if (ledger !== undefined) {
     const { copiedBelow } = ledger
     const copied = copiedBelow === undefined ? '' : `; counts from offset ${copiedBelow} on, below which another store was copied`

@@ -174,6 +174,7 @@ async function keepUp(
   const store = await kind.open(options.store, name)
   let isUnderWay = false
   async function maintain(): Promise<void> {
+    if (isUnderWay) return
     isUnderWay = true
     try {
       await store.maintain()

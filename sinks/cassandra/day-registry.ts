@@ -5,11 +5,12 @@
 // write fails may be retried for days, and days that were known when it was encoded may have been deleted since. Usually a row costs two comparisons.
 // A day here is the first day of its bucket.
 
+import { type DaysKept, daysKeptBy } from '../erasure.ts'
 import type { Connection } from './connection.ts'
 import { isSchemaFault } from './errors.ts'
 import type { SinkOptions } from './options.ts'
 
-const dayMs = 86_400_000
+export const dayMs = 86_400_000
 /** Days this close to the end of the retention are not remembered: another process, with another clock, may be about to delete them. */
 const marginDays = 3
 
@@ -92,27 +93,27 @@ export interface DayRegistry {
 interface DayRegistryOptions {
   /** Beyond this number all days are forgotten, and written again. */
   readonly rememberedMax?: number
-  /** The same as for `maintain`. */
-  readonly retentionDays?: number
+  /** The same as for `maintain`; absent if everything is kept. */
+  readonly keptDays?: DaysKept
   readonly bucketDays?: number
   /** Milliseconds since 1970. */
   readonly now?: () => number
 }
 
 /** The first day of which anything is kept: buckets that end before it are deleted. Minus infinity if everything is kept. */
-function oldestKeptDay(nowMs: number, retentionDays: number): number {
-  return retentionDays === 0 ? Number.NEGATIVE_INFINITY : Math.floor(nowMs / dayMs) - retentionDays
+export function oldestKeptDay(nowMs: number, keptDays: number): number {
+  return Math.floor(nowMs / dayMs) - keptDays
 }
 
 export function openDayRegistry({
   rememberedMax = 200_000,
-  retentionDays = 0,
+  keptDays = () => Number.POSITIVE_INFINITY,
   bucketDays = 1,
   now = Date.now,
 }: DayRegistryOptions = {}): DayRegistry {
   const formats = new Map<string, Map<string, Map<string, DaysOfPublisher>>>()
   const state: State = { generation: 0, batch: 0, held: 0 }
-  let oldestDay = oldestKeptDay(now(), retentionDays)
+  let today = oldestKeptDay(now(), 0)
 
   function forget(): void {
     formats.clear()
@@ -120,11 +121,11 @@ export function openDayRegistry({
     state.generation++
   }
 
-  /** Days may have been deleted since the retention moved on. */
+  /** Days may have been deleted since the retention moved on, which it does with each day. */
   function forgetOld(): void {
-    const oldest = oldestKeptDay(now(), retentionDays)
-    if (oldest === oldestDay) return
-    oldestDay = oldest
+    const day = oldestKeptDay(now(), 0)
+    if (day === today) return
+    today = day
     forget()
   }
 
@@ -153,6 +154,7 @@ export function openDayRegistry({
     },
     remember(days) {
       for (const day of days) {
+        const oldestDay = today - keptDays(day.channel, day.format)
         if (day.day + bucketDays - 1 >= oldestDay + marginDays) (day as KnownDay).writtenIn = state.generation
       }
     },
@@ -180,9 +182,13 @@ export function dayOfDate(date: { toBuffer(): Buffer }): number {
  * comes late would outlive the others of its day. All deletes have the same timestamp, so rows that come later, and their days, stay until the next
  * call.
  */
-export async function deleteOldDays(connection: Connection, { retentionDays, bucketDays }: SinkOptions, nowMs = Date.now()): Promise<void> {
-  // A bucket is deleted when all its days are old.
-  const before = dateOf(oldestKeptDay(nowMs, retentionDays) - bucketDays + 1)
+export async function deleteOldDays(connection: Connection, sinkOptions: SinkOptions, nowMs = Date.now()): Promise<void> {
+  const keptDays = daysKeptBy(sinkOptions)
+  /** A bucket is deleted when all its days are old. Empty, which is before each date, if all are kept. */
+  const beforeOf: BeforeOf = (channel, format) => {
+    const days = keptDays(channel as string, format as string)
+    return days === Number.POSITIVE_INFINITY ? '' : dateOf(oldestKeptDay(nowMs, days) - sinkOptions.bucketDays + 1)
+  }
   const channelDays = connection.table('sluice_channel_days')
   const options = { consistency: connection.levels.rows, timestamp: nowMs * 1000 }
   const names = new Map<string, string>([['messages', connection.table('messages')]])
@@ -193,6 +199,7 @@ export async function deleteOldDays(connection: Connection, { retentionDays, buc
   const oldest = `SELECT channel, format, day FROM ${channelDays} PER PARTITION LIMIT 1`
   for await (const rows of connection.pages(oldest)) {
     for (const { channel, format, day } of rows) {
+      const before = beforeOf(channel, format)
       if (String(day) >= before) continue
       const table = names.get(format as string)
       const days = connection.pages(`SELECT day FROM ${channelDays} WHERE channel = ? AND format = ? AND day < ?`, [
@@ -207,8 +214,11 @@ export async function deleteOldDays(connection: Connection, { retentionDays, buc
       await connection.query(`DELETE FROM ${channelDays} WHERE channel = ? AND format = ? AND day < ?`, [channel, format, before], options)
     }
   }
-  await deletePublisherDays(connection, before, options)
+  await deletePublisherDays(connection, beforeOf, options)
 }
+
+/** The date before which days are deleted. */
+type BeforeOf = (channel: unknown, format: unknown) => string
 
 async function deletePartition(
   connection: Connection,
@@ -227,7 +237,7 @@ async function deletePartition(
 
 async function deletePublisherDays(
   connection: Connection,
-  before: string,
+  beforeOf: BeforeOf,
   options: { consistency: number; timestamp: number },
 ): Promise<void> {
   const table = connection.table('sluice_publisher_days')
@@ -235,6 +245,7 @@ async function deletePublisherDays(
   let last = ''
   for await (const rows of connection.pages(`SELECT channel, publisher, format, day FROM ${table}`)) {
     for (const { channel, publisher, format, day } of rows) {
+      const before = beforeOf(channel, format)
       if (String(day) >= before) continue
       const key = JSON.stringify([channel, publisher, format])
       if (key === last) continue

@@ -4,13 +4,12 @@
 
 import { eachAtOnce } from '../../config/each-at-once.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
-import { type ErasureFilter, erasureText, type OnErased, type StoreErasure } from '../erasure.ts'
+import type { ErasureFilter, OnErased, StoreErasure } from '../erasure.ts'
 import type { Connection, Row } from './connection.ts'
-import { dayOfDate } from './day-registry.ts'
+import { dayMs, dayOfDate } from './day-registry.ts'
 import { isSchemaFault } from './errors.ts'
-import { erasuresTable, messagesTable } from './schema.ts'
+import { messagesTable, noteErasure } from './schema.ts'
 
-const dayMs = 86_400_000
 /** Rows of a publisher are deleted at once only if they were written so long ago: clocks of machines differ by less. */
 const settledMs = 600_000
 const deletesAtOnce = 32
@@ -56,10 +55,7 @@ export function openErasure(connection: Connection, nowMs: () => number = Date.n
       return erased
     },
 
-    async note(erasure) {
-      const insert = `INSERT INTO ${connection.table(erasuresTable.name)} (id, erasure) VALUES (?, ?)`
-      await connection.query(insert, [erasure.id, erasureText(erasure)])
-    },
+    note: erasure => noteErasure(connection, erasure),
 
     close: () => connection.close(),
   }
@@ -76,14 +72,15 @@ export function openErasure(connection: Connection, nowMs: () => number = Date.n
     }
   }
 
-  async function* bucketsOf({ channel, publisher, beforeMs }: ErasureFilter): AsyncGenerator<Bucket> {
+  async function* bucketsOf({ channel, publisher, format: onlyFormat, beforeMs }: ErasureFilter): AsyncGenerator<Bucket> {
     const tables = new Map([[senmlFormat, messagesTable.name]])
     for (const row of await connection.query(`SELECT format, table_name FROM ${connection.table('sluice_formats')}`)) {
       tables.set(row['format'] as string, row['table_name'] as string)
     }
     for await (const { format, day, channel: noted } of daysOf(channel, publisher, tables.keys())) {
       const name = tables.get(format as string)
-      if (name === undefined || (beforeMs !== undefined && dayOfDate(day as { toBuffer(): Buffer }) * dayMs >= beforeMs)) continue
+      if (name === undefined || (onlyFormat !== undefined && format !== onlyFormat)) continue
+      if (beforeMs !== undefined && dayOfDate(day as { toBuffer(): Buffer }) * dayMs >= beforeMs) continue
       const isRecord = format === senmlFormat
       const time = isRecord ? 'time_us' : 'created'
       const [before, ...bound] = beforeMs === undefined ? [''] : [` AND ${time} < ?`, BigInt(beforeMs) * (isRecord ? 1_000n : 1_000_000n)]

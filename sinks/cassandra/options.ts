@@ -2,7 +2,7 @@
 
 import { type Static, Type } from 'typebox'
 import type { Login } from '../options.ts'
-import { formatOptions } from '../options.ts'
+import { formatOptions, retentionOptions } from '../options.ts'
 
 const consistencyNames = ['ONE', 'LOCAL_ONE', 'TWO', 'THREE', 'QUORUM', 'LOCAL_QUORUM', 'EACH_QUORUM', 'ALL'] as const
 const serialConsistencyNames = ['SERIAL', 'LOCAL_SERIAL'] as const
@@ -56,6 +56,7 @@ export const sinkOptions = Type.Object({
     maximum: 36_500,
     description: 'Days of messages to keep besides the current one; 0 keeps all.',
   }),
+  ...retentionOptions,
   publisherIndex: Type.Boolean({
     default: true,
     description: "Index by publisher, so that one thing's messages are found at once; rows then cost the nodes two thirds more time.",

@@ -2,10 +2,11 @@
 
 import { named } from '../../config/options/variable.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
+import { type Erasure, erasureText, retentionNotes } from '../erasure.ts'
 import { physicalName as nameBy } from '../formats.ts'
 import { SinkError, UnpreparedStoreError } from '../sink-error.ts'
 import { type Connection, quoted, type Row } from './connection.ts'
-import { deleteOldDays } from './day-registry.ts'
+import { dayMs, deleteOldDays, oldestKeptDay } from './day-registry.ts'
 import { isAnswer, isUnchangeable } from './errors.ts'
 import type { SinkOptions } from './options.ts'
 import { withSchemaLock } from './schema-lock.ts'
@@ -154,8 +155,17 @@ const local = { consistency: 1 }
  *
  * @throws the driver's errors
  */
-export async function maintain(connection: Connection, options: SinkOptions): Promise<void> {
-  if (options.retentionDays > 0) await deleteOldDays(connection, options)
+export async function maintain(connection: Connection, options: SinkOptions, now = new Date()): Promise<void> {
+  const { retentionDays } = options
+  const nowMs = now.getTime()
+  const notes = retentionNotes(options, nowMs, retentionDays === 0 ? undefined : oldestKeptDay(nowMs, retentionDays) * dayMs)
+  for (const note of notes) await noteErasure(connection, note)
+  if (notes.length > 0) await deleteOldDays(connection, options, nowMs)
+}
+
+export async function noteErasure(connection: Connection, erasure: Erasure): Promise<void> {
+  const insert = `INSERT INTO ${connection.table(erasuresTable.name)} (id, erasure) VALUES (?, ?)`
+  await connection.query(insert, [erasure.id, erasureText(erasure)])
 }
 
 /**

@@ -4,6 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { Client, QueryOptions } from 'cassandra-driver'
 import { unlessAborted } from '../../config/aborting.ts'
 import { eachAtOnce } from '../../config/each-at-once.ts'
+import { daysKeptBy } from '../erasure.ts'
 import { openFormats } from '../formats.ts'
 import { openKeyedReplay } from '../keyed-replay.ts'
 import { type KeyedStore, openKeyedSink } from '../keyed-sink.ts'
@@ -74,7 +75,7 @@ async function openStore(
   notice: (sentence: string) => void,
 ): Promise<KeyedStore<EncodedBatch>> {
   const formats = openFormats(formatAdder(connection, options, notice))
-  const dayRegistry = openDayRegistry({ retentionDays: options.retentionDays, bucketDays: options.bucketDays })
+  const dayRegistry = openDayRegistry({ keptDays: daysKeptBy(options), bucketDays: options.bucketDays })
   const inFlight = new InFlight(options.requestsInFlightMax)
   const encoding: Encoding = {
     logNumbers,

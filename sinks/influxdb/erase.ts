@@ -1,6 +1,7 @@
 // Erases points of an InfluxDB store: counts them by measurement and span of time, and deletes each span that has some. A predicate of a delete names
 // tags, so what is written meanwhile is deleted as well.
 
+import { senmlFormat } from '../../transformers/record-batch.ts'
 import { type ErasureFilter, erasureText, type StoreErasure } from '../erasure.ts'
 import { type Connection, cell, fluxFrom, fluxWhere, nsOf } from './connection.ts'
 import { physicalName } from './encode.ts'
@@ -19,9 +20,11 @@ interface Span {
 }
 
 export function openErasure(connection: Connection): StoreErasure {
-  async function spansOf({ channel, publisher, beforeMs }: ErasureFilter, signal: AbortSignal): Promise<Span[]> {
+  async function spansOf({ channel, publisher, format, beforeMs }: ErasureFilter, signal: AbortSignal): Promise<Span[]> {
     const range = beforeMs === undefined ? {} : { stopNs: BigInt(beforeMs) * 1_000_000n }
-    const where = fluxWhere({ _field: '/position', ...tagsOf(channel, publisher) })
+    const measurement = format === undefined || format === senmlFormat ? format : physicalName(format)
+    const inMeasurement = measurement === undefined ? {} : { _measurement: measurement }
+    const where = fluxWhere({ _field: '/position', ...inMeasurement, ...tagsOf(channel, publisher) })
     const counted = ` |> window(every: ${spanDays}d) |> count() |> group(columns: ["_measurement", "_start", "_stop"]) |> sum()`
     const spans: Span[] = []
     for await (const rows of connection.query(fluxFrom(connection.bucket, range) + where + counted, signal)) {

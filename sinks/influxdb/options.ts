@@ -1,7 +1,7 @@
 // Options of the InfluxDB sink.
 
 import { type Static, Type } from 'typebox'
-import { formatOptions } from '../options.ts'
+import { formatOptions, retentionOptions } from '../options.ts'
 
 export const sinkOptions = Type.Object({
   url: Type.String({
@@ -48,6 +48,7 @@ export const sinkOptions = Type.Object({
     maximum: 36_500,
     description: 'Days that the bucket keeps; 0 keeps all, and leaves an existing bucket as it is.',
   }),
+  ...retentionOptions,
 })
 export type SinkOptions = Static<typeof sinkOptions>
 

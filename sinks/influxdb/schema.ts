@@ -1,9 +1,11 @@
 // The store's schema: its two buckets, which are created if they are missing, and the retention of the bucket of messages.
 
 import { named } from '../../config/options/variable.ts'
+import { retentionNotes } from '../erasure.ts'
 import { SinkError, UnpreparedStoreError } from '../sink-error.ts'
 import type { Connection } from './connection.ts'
 import type { EncodedBatch } from './encode.ts'
+import { openErasure } from './erase.ts'
 import { type Fault, ResponseError } from './errors.ts'
 import type { SinkOptions } from './options.ts'
 
@@ -141,12 +143,24 @@ async function settleRetention(
 
 /**
  * Sets the bucket's retention to that of the options, if they set one. The registry's bucket is never changed. InfluxDB deletes old points by itself,
- * a shard at a time.
+ * a shard at a time. Points of channels and formats with a shorter time are deleted here.
  *
  * @throws ResponseError, SinkError
  */
-export async function maintain(connection: Connection, { retentionDays }: SinkOptions): Promise<void> {
-  if (retentionDays === 0) return
+export async function maintain(connection: Connection, options: SinkOptions, now = new Date()): Promise<void> {
+  const { retentionDays } = options
+  const nowMs = now.getTime()
+  const erasure = openErasure(connection)
+  // A day more: the server deletes until the next call too.
+  const storeBeforeMs = retentionDays === 0 ? undefined : nowMs - (retentionDays - 1) * daySeconds * 1000
+  for (const note of retentionNotes(options, nowMs, storeBeforeMs)) {
+    await erasure.note(note)
+    if (note.channel === undefined && note.format === undefined) await keepRetention(connection, retentionDays)
+    else await erasure.erase(note, new AbortController().signal, async () => undefined)
+  }
+}
+
+async function keepRetention(connection: Connection, retentionDays: number): Promise<void> {
   const bucket = await findBucket(connection, connection.bucket)
   if (bucket === undefined || keptSeconds(bucket) === retentionDays * daySeconds) return
   await setRetention(connection, bucket, retentionDays)

@@ -2,7 +2,7 @@
 
 import { type Static, Type } from 'typebox'
 import type { Login } from '../options.ts'
-import { formatOptions } from '../options.ts'
+import { formatOptions, retentionOptions } from '../options.ts'
 
 const allowedUrl = 'a URL such as mongodb://user:password@host:27017/database, with more hosts after commas, or mongodb+srv://host/database'
 
@@ -64,6 +64,7 @@ export const sinkOptions = Type.Object({
     maximum: 36_500,
     description: 'Days of messages to keep; 0 keeps all.',
   }),
+  ...retentionOptions,
 })
 export type SinkOptions = Static<typeof sinkOptions>
 

@@ -2,12 +2,12 @@
 
 import type { Collection, Db, Document, Filter, IndexDescription } from 'mongodb'
 import { senmlFormat } from '../../transformers/record-batch.ts'
-import type { ErasureFilter } from '../erasure.ts'
+import { type ErasureFilter, erasureText, retentionNotes } from '../erasure.ts'
 import { SinkError, UnpreparedStoreError } from '../sink-error.ts'
 import type { Connection } from './connection.ts'
 import { isErrorOf } from './errors.ts'
 import type { SinkOptions } from './options.ts'
-import { makeIndexes, noneOfMissing, readFormats, rowIndexes } from './registry.ts'
+import { makeIndexes, noneOfMissing, noteErasure, readFormats, rowIndexes } from './registry.ts'
 
 /** Of the documents and the registries. A store with a later version is not opened. */
 const version = 1
@@ -107,15 +107,20 @@ export async function probe(connection: Connection, signal: AbortSignal): Promis
 }
 
 /**
- * Deletes what is older than the option `retention_days` allows. Called when a process starts and every few hours; several processes may call it at
+ * Deletes what is older than the options of the retention allow. Called when a process starts and every few hours; several processes may call it at
  * once.
  *
  * @throws the driver's errors; the next call continues
  */
-export async function maintain(connection: Connection, { retentionDays }: SinkOptions, now = new Date()): Promise<void> {
-  if (retentionDays === 0) return
-  await connection.connect()
-  await deleteRows(connection, { beforeMs: now.getTime() - retentionDays * 86_400_000 })
+export async function maintain(connection: Connection, options: SinkOptions, now = new Date()): Promise<void> {
+  const { retentionDays } = options
+  const nowMs = now.getTime()
+  const notes = retentionNotes(options, nowMs, retentionDays === 0 ? undefined : nowMs - retentionDays * 86_400_000)
+  if (notes.length > 0) await connection.connect()
+  for (const note of notes) {
+    await noteErasure(connection.database, note.id, erasureText(note))
+    await deleteRows(connection, note)
+  }
 }
 
 /** Rows that one statement deletes, so that none runs for long. */
@@ -160,7 +165,7 @@ interface ChannelRows {
  */
 export async function* rowsOfChannels(
   connection: Connection,
-  { channel, publisher, beforeMs }: ErasureFilter,
+  { channel, publisher, format: onlyFormat, beforeMs }: ErasureFilter,
 ): AsyncGenerator<ChannelRows> {
   const formats = await readFormats(connection.database)
   const collections = [
@@ -168,6 +173,7 @@ export async function* rowsOfChannels(
     ...formats.map(({ _id, collection }) => ({ format: _id, collection, time: 'created', perMs: 1_000_000n }) as const),
   ]
   for (const { format, collection, time, perMs } of collections) {
+    if (onlyFormat !== undefined && format !== onlyFormat) continue
     for await (const each of channel === undefined ? channelsOf(connection, collection) : [channel]) {
       const rows: Filter<Document> = {
         channel: each,

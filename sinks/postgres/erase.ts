@@ -1,12 +1,12 @@
-// Erases rows of a PostgreSQL store: along an index by time, some at once; and whole months where only a time is given.
+// Erases rows of a PostgreSQL store: along an index by time, some at once; and whole months where only a time is given. The retention of channels and
+// formats deletes by it too.
 
 import type { Database, SqlValue, Transaction } from '../../database/database.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
 import { type ErasureFilter, erasureText, type OnErased, type StoreErasure } from '../erasure.ts'
 import { denied, isAnswer, lockTimeout, missingTable } from './errors.ts'
 import { attachedMonths, dropMonths, type MonthlyTable, monthlyTables, monthStart, startOfMonth } from './months.ts'
-import { rowTables } from './registry.ts'
-import { deleteRows, publisherKey } from './schema.ts'
+import { publisherKey, rowTables } from './registry.ts'
 
 /** How many rows one transaction deletes: the embedded database runs nothing beside it. */
 const rowsAtOnce = { server: 5_000, embedded: 1_000 }
@@ -14,6 +14,7 @@ const rowsAtOnce = { server: 5_000, embedded: 1_000 }
 const countedAtOnce = 50_000
 /** The rows of how many series one statement counts. */
 const seriesAtOnce = 1_000
+const channelsAtOnce = 1_000
 
 /** Rows of one table that an index has in the order of their times. */
 interface Walk {
@@ -67,8 +68,9 @@ export function openErasure(database: Database): StoreErasure {
   }
 
   /** The series of a publisher that have rows which meet the conditions, a piece at a time. */
-  async function* countedSeries({ channel, publisher, beforeMs }: ErasureFilter, signal: AbortSignal): AsyncGenerator<CountedSeries[]> {
-    if (publisher === undefined) return
+  async function* countedSeries(filter: ErasureFilter, signal: AbortSignal): AsyncGenerator<CountedSeries[]> {
+    const { channel, publisher, beforeMs } = filter
+    if (publisher === undefined || !isWanted(filter, senmlFormat)) return
     const inChannel = channel === undefined ? '' : ' AND channel = (SELECT id FROM sluice.channels WHERE channels.channel = $2)'
     const values = channel === undefined ? [publisher] : [publisher, channel]
     const known = await database.query<{ id: number }>(`SELECT id FROM sluice.series WHERE publisher = $1${inChannel} ORDER BY id`, values)
@@ -240,45 +242,99 @@ function add(counts: Map<string, number>, format: string, rows: number): void {
 const byTime = { format: senmlFormat, table: 'sluice.records', time: 'time', type: 'timestamptz' } as const
 
 /** Of a publisher those of its documents only: its series are many. */
-async function* walksOf(database: Database, { channel, publisher }: ErasureFilter): AsyncGenerator<Walk> {
-  if (publisher === undefined && channel !== undefined) {
-    const [known] = await database.query<{ id: number }>('SELECT id FROM sluice.channels WHERE channel = $1', [channel])
-    if (known !== undefined) yield { ...byTime, condition: 'channel = $1', values: [known.id] }
+async function* walksOf(database: Database, filter: ErasureFilter): AsyncGenerator<Walk> {
+  if (isBeforeAlone(filter)) return
+  const { channel, publisher } = filter
+  if (publisher === undefined && isWanted(filter, senmlFormat)) {
+    for await (const id of channelNumbers(database, channel)) yield { ...byTime, condition: 'channel = $1', values: [id] }
   }
   for (const { format, table } of await rowTables(database)) {
-    if (format === senmlFormat) continue
+    if (format === senmlFormat || !isWanted(filter, format)) continue
     const byCreated = { format, table, time: 'created', type: 'bigint' } as const
-    if (publisher !== undefined) {
-      const channels = channel === undefined ? await channelsOf(database, table, publisher) : [channel]
-      for (const each of channels) yield { ...byCreated, condition: isPublisher('$1', '$2'), values: [each, publisher] }
-    } else if (channel !== undefined) yield { ...byCreated, condition: 'channel = $1', values: [channel] }
+    const channels = channel === undefined ? channelsOf(database, table, publisher) : [channel]
+    const [condition, ...more] = publisher === undefined ? ['channel = $1'] : [isPublisher('$1', '$2'), publisher]
+    for await (const each of channels) yield { ...byCreated, condition, values: [each, ...more] }
+  }
+}
+
+/** Of one channel or, a piece at a time, of all. */
+async function* channelNumbers(database: Database, channel: string | undefined): AsyncGenerator<number> {
+  const condition = channel === undefined ? '' : ' AND channel = $2'
+  const sql = `SELECT id FROM sluice.channels WHERE id > $1${condition} ORDER BY id LIMIT ${channelsAtOnce}`
+  for (let last = 0; ; ) {
+    const some = await database.query<{ id: number }>(sql, channel === undefined ? [last] : [last, channel])
+    for (const { id } of some) yield (last = id)
+    if (some.length < channelsAtOnce) return
   }
 }
 
 /** No index has the rows in the order of their times alone. */
 function isBeforeAlone(filter: ErasureFilter): filter is { readonly beforeMs: number } {
-  return filter.channel === undefined && filter.publisher === undefined && filter.beforeMs !== undefined
+  return filter.channel === undefined && filter.publisher === undefined && filter.format === undefined && filter.beforeMs !== undefined
+}
+
+function isWanted(filter: ErasureFilter, format: string): boolean {
+  return filter.format === undefined || filter.format === format
 }
 
 function isPublisher(channel: string, publisher: string): string {
   return `${publisherKey('rows.publisher', 'rows.channel')} = ${publisherKey(`${publisher}::text`, `${channel}::text`)} AND rows.channel = ${channel} AND rows.publisher = ${publisher}`
 }
 
-/** The channels in which a publisher has documents of a format: an index begins with the channel, so the next channel is a seek away. */
-async function channelsOf(database: Database, table: string, publisher: string): Promise<string[]> {
-  const found = await database.query<{ channel: string }>(
-    `WITH RECURSIVE known AS (
-       (SELECT channel FROM ${table} ORDER BY channel LIMIT 1)
-       UNION ALL
-       SELECT (SELECT channel FROM ${table} WHERE channel > known.channel ORDER BY channel LIMIT 1) FROM known WHERE known.channel IS NOT NULL
-     )
-     SELECT channel FROM known WHERE channel IS NOT NULL AND EXISTS (SELECT FROM ${table} AS rows WHERE ${isPublisher('known.channel', '$1')})`,
-    [publisher],
-  )
-  return found.map(({ channel }) => channel)
+/** The channels that have documents of a format, or of one publisher: an index begins with the channel, so the next channel is a seek away. */
+async function* channelsOf(database: Database, table: string, publisher: string | undefined): AsyncGenerator<string> {
+  const isMeant = publisher === undefined ? '' : ` AND EXISTS (SELECT FROM ${table} AS rows WHERE ${isPublisher('known.channel', '$2')})`
+  for (let last: string | undefined; ; ) {
+    const found = await database.query<{ channel: string }>(
+      `WITH RECURSIVE known AS (
+         (SELECT channel FROM ${table} WHERE channel ${last === undefined ? '>=' : '>'} $1 ORDER BY channel LIMIT 1)
+         UNION ALL
+         SELECT (SELECT channel FROM ${table} WHERE channel > known.channel ORDER BY channel LIMIT 1) FROM known WHERE known.channel IS NOT NULL
+       )
+       SELECT channel FROM known WHERE channel IS NOT NULL${isMeant} LIMIT ${channelsAtOnce}`,
+      [last ?? '', ...(publisher === undefined ? [] : [publisher])],
+    )
+    for (const { channel } of found) yield (last = channel)
+    if (found.length < channelsAtOnce) return
+  }
 }
 
 /** A time as SQL. */
 function boundOf(time: Walk['time'], ms: number): string {
   return time === 'time' ? `'${new Date(ms).toISOString()}'::timestamptz` : String(BigInt(ms) * 1_000_000n)
+}
+
+/** How many pages of a table one statement reads, 2 MB, so that none runs or holds its locks for long. */
+const pagesAtOnce = 256
+
+interface Deleting {
+  readonly signal?: AbortSignal
+  /** Called after each statement with the number of rows that it has deleted. */
+  readonly onRows?: (rows: number) => Promise<void>
+}
+
+/**
+ * Reads the table once, page by page: there is no index for these conditions, and a search for the next rows to delete would pass over all those
+ * already deleted. Rows that are written meanwhile are left to the next call.
+ */
+export async function deleteRows(database: Database, table: string, condition: string, { signal, onRows }: Deleting = {}): Promise<void> {
+  const [size] = await database.query<{ pages: number }>(
+    `SELECT (pg_relation_size('${table}') / current_setting('block_size')::int)::float8 AS pages`,
+  )
+  for (let page = 0; page < (size?.pages ?? 0); page += pagesAtOnce) {
+    signal?.throwIfAborted()
+    const deleting = `DELETE FROM ${table} WHERE ctid >= '(${page},0)'::tid AND ctid < '(${page + pagesAtOnce},0)'::tid AND ${condition}`
+    const rows = await database.transaction(async transaction => {
+      // One process at a time: two that delete the same rows in different orders would deadlock.
+      await transaction.query(`SELECT pg_advisory_xact_lock(hashtextextended('sluice.retention', 0))`)
+      // Counting reads each deleted row once more.
+      if (onRows === undefined) {
+        await transaction.execute(deleting)
+        return undefined
+      }
+      const [gone] = await transaction.query<{ rows: bigint }>(`WITH gone AS (${deleting} RETURNING 1) SELECT count(*) AS rows FROM gone`)
+      return Number(gone!.rows)
+    })
+    if (rows !== undefined) await onRows?.(rows)
+  }
 }

@@ -2,6 +2,8 @@
 // schema "sluice", named by the table and the month: `records_2026_11`, `format_7_2026_11`, `format_7_default`.
 
 import { type Database, DatabaseError, type Queries, type Transaction } from '../../database/database.ts'
+import { senmlFormat } from '../../transformers/record-batch.ts'
+import type { RetentionOptions } from '../erasure.ts'
 import { denied, isAnswer } from './errors.ts'
 
 const monthsBack = 2
@@ -11,9 +13,7 @@ const turnTimeoutMs = 5_000
 /** Short, since inserts, and reads of the default partition or an old month, wait behind a month that waits to be attached or dropped. */
 const lockTimeoutMs = 2_000
 
-export interface Maintenance {
-  /** Months of messages to keep besides the current one; 0 keeps all. */
-  readonly retentionMonths?: number
+export interface Maintenance extends RetentionOptions {
   readonly now?: Date
 }
 
@@ -41,18 +41,23 @@ export function formatTable(parent: string, prefix: string): MonthlyTable {
   return { parent, prefix, column: 'created', boundOf: time => String(BigInt(time.getTime()) * 1_000_000n) }
 }
 
+/** A table of a format: `messages` for SenML. */
+interface FormatTable extends MonthlyTable {
+  readonly format: string
+}
+
 /**
  * The table of records, then those of formats. These are known by the name of their default partition, which stays what it was if a format is registered
  * again with another id.
  */
-export async function monthlyTables(queries: Queries): Promise<MonthlyTable[]> {
-  const formats = await queries.query<{ parent: string; prefix: string }>(
-    `SELECT format('formats.%I', table_name) AS parent, left(rest.relname, -length('_default')) AS prefix
+export async function monthlyTables(queries: Queries): Promise<FormatTable[]> {
+  const formats = await queries.query<{ format: string; parent: string; prefix: string }>(
+    `SELECT format, format('formats.%I', table_name) AS parent, left(rest.relname, -length('_default')) AS prefix
      FROM sluice.formats JOIN pg_partitioned_table ON partrelid = to_regclass(format('formats.%I', table_name))
        JOIN pg_class AS rest ON rest.oid = partdefid
      WHERE rest.relname ~ '^format_\\d+_default$' ORDER BY formats.id`,
   )
-  return [records, ...formats.map(({ parent, prefix }) => formatTable(parent, prefix))]
+  return [{ ...records, format: senmlFormat }, ...formats.map(({ format, parent, prefix }) => ({ ...formatTable(parent, prefix), format }))]
 }
 
 interface MadeMonths {

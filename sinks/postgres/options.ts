@@ -1,7 +1,7 @@
 // Options of the PostgreSQL sink.
 
 import { type Static, Type } from 'typebox'
-import { formatOptions } from '../options.ts'
+import { formatOptions, retentionOptions } from '../options.ts'
 
 const mebibyte = 1024 * 1024
 
@@ -20,6 +20,7 @@ export const sinkOptions = Type.Object({
     maximum: 1200,
     description: 'Months of messages to keep besides the current one; 0 keeps all.',
   }),
+  ...retentionOptions,
   seriesPerChannelMax: Type.Integer({
     default: 100_000,
     minimum: 1,

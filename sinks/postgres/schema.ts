@@ -3,7 +3,9 @@
 import { fileURLToPath } from 'node:url'
 import { type Database, DatabaseError } from '../../database/database.ts'
 import { type MigrateOptions, migrate, pendingMigrations } from '../../database/migrate.ts'
+import { type RetentionNote, retentionNotes } from '../erasure.ts'
 import { UnpreparedStoreError } from '../sink-error.ts'
+import { deleteRows, openErasure } from './erase.ts'
 import { denied, isAnswer } from './errors.ts'
 import { attachedMonths, dropMonths, type Maintenance, makeMonths, monthlyTables, monthStart } from './months.ts'
 import { removeUnusedSeries } from './series/unused.ts'
@@ -40,13 +42,15 @@ export async function checkStore(database: Database): Promise<void> {
  * @throws DatabaseError, AggregateError of several: transient if a lock timed out, and the next call continues; 42501 if the role lacks the
  * permission: the owner of the tables has to call it
  */
-export async function maintain(database: Database, { retentionMonths = 0, now = new Date() }: Maintenance = {}): Promise<string[]> {
+export async function maintain(database: Database, options: Maintenance = {}): Promise<string[]> {
+  const { retentionMonths = 0, now = new Date() } = options
   const { made, failure } = await makeMonths(database, { retentionMonths, now })
   const failures = failure === undefined ? [] : [failure]
-  if (retentionMonths > 0) {
-    failures.push(...(await dropBefore(database, now, retentionMonths)))
-    await failuresInto(failures)(removeUnusedSeries(database))
-  }
+  const attempt = failuresInto(failures)
+  const keep = retentionMonths === 0 ? undefined : monthStart(now, -retentionMonths)
+  const notes = retentionNotes(options, now.getTime(), keep?.getTime())
+  for (const note of notes) await attempt(deleteBefore(database, note, attempt))
+  if (notes.length > 0) await attempt(removeUnusedSeries(database))
   if (failures.length > 1) throw new AggregateError(failures, failures.map(({ message }) => message).join('; '))
   if (failures[0] !== undefined) throw failures[0]
   return made
@@ -82,24 +86,27 @@ export async function shortcomings(database: Database, retentionMonths: number):
 }
 
 /**
- * Deletes everything before the oldest month that is kept: months of records and of documents, and rows with odd clocks in the default partitions. If
- * one part fails, the others are still deleted.
- *
- * @returns what failed; the next call continues
+ * Deletes everything before the oldest month that is kept, rows with odd clocks in the default partitions too; or rows of a channel, or months and rows
+ * of a format. If one part fails, the others are still deleted.
  */
-async function dropBefore(database: Database, now: Date, retentionMonths: number): Promise<DatabaseError[]> {
-  const keep = monthStart(now, -retentionMonths)
-  const failures: DatabaseError[] = []
-  const attempt = failuresInto(failures)
+async function deleteBefore(database: Database, note: RetentionNote, attempt: Attempt): Promise<void> {
+  const erasure = openErasure(database)
+  await erasure.note(note)
+  const { channel, format, beforeMs } = note
+  const keep = monthStart(new Date(beforeMs), 0)
   const attached = await attachedMonths(database)
-  for (const table of await monthlyTables(database)) {
-    await attempt(dropMonths(database, table, attached, keep))
-    await attempt(deleteRows(database, `sluice.${table.prefix}_default`, `${table.column} < '${table.boundOf(keep)}'`))
+  for (const table of channel === undefined ? await monthlyTables(database) : []) {
+    if (format === undefined) {
+      await attempt(dropMonths(database, table, attached, keep))
+      await attempt(deleteRows(database, `sluice.${table.prefix}_default`, `${table.column} < '${table.boundOf(keep)}'`))
+    } else if (format === table.format) await dropMonths(database, table, attached, keep)
   }
-  return failures
+  if (channel !== undefined || format !== undefined) await erasure.erase(note, new AbortController().signal, async () => undefined)
 }
 
-function failuresInto(failures: DatabaseError[]): (work: Promise<unknown>) => Promise<void> {
+type Attempt = (work: Promise<unknown>) => Promise<void>
+
+function failuresInto(failures: DatabaseError[]): Attempt {
   return async work => {
     try {
       await work
@@ -108,49 +115,4 @@ function failuresInto(failures: DatabaseError[]): (work: Promise<unknown>) => Pr
       failures.push(error)
     }
   }
-}
-
-/** How many pages of a table one statement reads, 2 MB, so that none runs or holds its locks for long. */
-const pagesAtOnce = 256
-
-interface Deleting {
-  readonly signal?: AbortSignal
-  /** Called after each statement with the number of rows that it has deleted. */
-  readonly onRows?: (rows: number) => Promise<void>
-}
-
-/**
- * Reads the table once, page by page: there is no index for these conditions, and a search for the next rows to delete would pass over all those
- * already deleted. Rows that are written meanwhile are left to the next call.
- */
-export async function deleteRows(database: Database, table: string, condition: string, { signal, onRows }: Deleting = {}): Promise<void> {
-  const [size] = await database.query<{ pages: number }>(
-    `SELECT (pg_relation_size('${table}') / current_setting('block_size')::int)::float8 AS pages`,
-  )
-  for (let page = 0; page < (size?.pages ?? 0); page += pagesAtOnce) {
-    signal?.throwIfAborted()
-    const deleting = `DELETE FROM ${table} WHERE ctid >= '(${page},0)'::tid AND ctid < '(${page + pagesAtOnce},0)'::tid AND ${condition}`
-    const rows = await database.transaction(async transaction => {
-      // One process at a time: two that delete the same rows in different orders would deadlock.
-      await transaction.query(`SELECT pg_advisory_xact_lock(hashtextextended('sluice.retention', 0))`)
-      // Counting reads each deleted row once more.
-      if (onRows === undefined) {
-        await transaction.execute(deleting)
-        return undefined
-      }
-      const [gone] = await transaction.query<{ rows: bigint }>(`WITH gone AS (${deleting} RETURNING 1) SELECT count(*) AS rows FROM gone`)
-      return Number(gone!.rows)
-    })
-    if (rows !== undefined) await onRows?.(rows)
-  }
-}
-
-/**
- * The key by which the documents of one publisher in one channel are indexed: an eight-byte hash of both texts, which costs the index half of what the
- * texts would. A search by it compares the texts too.
- *
- * Returned as SQL, of columns or values. PostgreSQL never changes this hash function, since its own hash partitions depend on it.
- */
-export function publisherKey(publisher = 'publisher', channel = 'channel'): string {
-  return `hashtextextended(${publisher}, hashtextextended(${channel}, 0))`
 }

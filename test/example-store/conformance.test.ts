@@ -13,7 +13,7 @@ import { auditConformance } from '../conformance/audit.ts'
 import type { AuditedStore } from '../conformance/audited-store.ts'
 import { copiedStore, copyConformance } from '../conformance/copy.ts'
 import { type ReaderSite, readerConformance } from '../conformance/reader/index.ts'
-import { logsOf, withNumbers } from '../conformance/sink/fixture.ts'
+import { logsOf, maintainBy, withNumbers } from '../conformance/sink/fixture.ts'
 import { type SinkIdentity, type SinkStore, type StoredRow, sinkConformance } from '../conformance/sink/index.ts'
 import { openFreshEmbedded } from '../servers/embedded.ts'
 import { plainBatch } from '../sinks/batches.ts'
@@ -57,6 +57,7 @@ async function sinkStore(): Promise<SinkStore> {
     open,
     replays: { audit: openAudit(file), openSink: async logNumber => openReplaySink({ file, options }, logNumber) },
     erasure: openErasure(file),
+    maintain: (retention, now) => maintainBy(openErasure(file), retention, now),
     rows: async () =>
       Array.from(file.rows.values(), storedRow).sort((one, other) => Number(one.position - other.position) || one.index - other.index),
     poisons: {

@@ -28,10 +28,11 @@ export function openErasure(file: FileStore): StoreErasure {
   }
 }
 
-function isMeant({ channel, publisher, timeUs }: FileRow, filter: ErasureFilter): boolean {
+function isMeant({ format, channel, publisher, timeUs }: FileRow, filter: ErasureFilter): boolean {
   return (
     (filter.channel === undefined || filter.channel === channel) &&
     (filter.publisher === undefined || filter.publisher === publisher) &&
+    (filter.format === undefined || filter.format === format) &&
     (filter.beforeMs === undefined || timeUs < filter.beforeMs * 1000)
   )
 }

@@ -29,11 +29,12 @@ export function openFakeErasure(store: FakeStore): StoreErasure {
   }
 }
 
-function isMeant({ channel, publisher, timeUs, createdNs }: StoredRow, filter: ErasureFilter): boolean {
+function isMeant({ table, channel, publisher, timeUs, createdNs }: StoredRow, filter: ErasureFilter): boolean {
   const us = createdNs === undefined ? timeUs! : Number(createdNs / 1000n)
   return (
     (filter.channel === undefined || filter.channel === channel) &&
     (filter.publisher === undefined || filter.publisher === publisher) &&
+    (filter.format === undefined || filter.format === table) &&
     (filter.beforeMs === undefined || us < filter.beforeMs * 1000)
   )
 }

@@ -1,6 +1,7 @@
 // The fake sink keeps the contract that the tests of the pipeline rely on, and fails as a test wants.
 
 import { expect, test } from 'vitest'
+import { maintainBy } from '../conformance/sink/fixture.ts'
 import { type SinkStore, sinkConformance } from '../conformance/sink/index.ts'
 import { noonUs, plainBatch } from './batches.ts'
 import { openFakeAudit } from './fake-audit.ts'
@@ -17,6 +18,7 @@ async function fakeStore(): Promise<SinkStore> {
     open: identity => openFakeSink({ store, ...identity }),
     replays: { audit: openFakeAudit(store), openSink: async logNumber => openFakeReplaySink(store, logNumber) },
     erasure: openFakeErasure(store),
+    maintain: (retention, now) => maintainBy(openFakeErasure(store), retention, now),
     rows: async () => store.rows.toSorted((a, b) => Number(a.position - b.position) || a.index - b.index),
     poisons: { 'a NUL': offset => ({ offset, records: [{ value: 1 }, { name: 'n\0', timeUs: noonUs }] }) },
     readableDuringWrite: true,

@@ -20,6 +20,7 @@ test('the defaults are valid, and bound the files of the log', () => {
 test('errors that would stop the start later are faults of the options, all reported together', () => {
   const faults = faultsOf({
     SVC_SUBSCRIBER_SUBJECTS: 'channels.>.x',
+    SVC_STORE_RETENTION_FORMATS: 'events:1,events:2',
     SVC_BATCH_BYTES: '67108864',
     SVC_LOG_FETCH_BYTES: '67108864',
     SVC_INGEST_PAYLOAD_BYTES_MAX: '1048576',
@@ -29,6 +30,7 @@ test('errors that would stop the start later are faults of the options, all repo
     SVC_PROVISION_USER: 'me@example.com',
   })
   expect(faults).toEqual([
+    expect.stringMatching(/store\.retention_formats: it has "events" twice/),
     expect.stringMatching(/subscriber\.subjects: .*only the last part may be ">"/),
     expect.stringMatching(/workers\.memory_bytes: queues and batches add up to/),
     expect.stringMatching(/ingest\.payload_bytes_max: .*message\.payload_bytes of 262144/),

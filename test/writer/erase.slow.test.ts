@@ -1,11 +1,14 @@
 // `./sluice erase` beside a writer, on PostgreSQL and, if deep, on all stores: it counts first, deletes what it counted and no more, goes on after a kill, and `verify`, `trace`
-// and replays know of it.
+// and replays know of it; and of what a retention of channels and formats deletes.
 
 import { ConfigResourceTypes } from 'kafkajs'
 import { expect, onTestFinished, test } from 'vitest'
 import { openKafkaLog } from '../../pipeline/kafka/log.ts'
 import type { OutgoingMessage } from '../../pipeline/log.ts'
+import { storeKind } from '../../roles/stores/index.ts'
+import { storeOptions } from '../../roles/stores/options.ts'
 import { storeNameList } from '../../roles/stores/store.ts'
+import { loadWriterOptions } from '../../roles/writer/options.ts'
 import type { Erasure } from '../../sinks/erasure.ts'
 import { firstOf } from '../depth.ts'
 import { logSettings, silent } from '../pipeline/kafka/stored-messages.ts'
@@ -49,6 +52,13 @@ async function rowsBy(site: Site): Promise<Record<string, number>> {
   const counts: Record<string, number> = { [erased]: 0, [kept]: 0 }
   for await (const { text } of site.rows()) counts[text.split(' ')[1]!]!++
   return counts
+}
+
+/** The channels and formats that have rows. */
+async function leftOf(site: Site): Promise<string[]> {
+  const found = new Set<string>()
+  for await (const { table, text } of site.rows()) found.add(`${text.split(' ')[0]} ${table}`)
+  return [...found].sort()
 }
 
 for (const name of firstOf(storeNameList)) {
@@ -129,6 +139,18 @@ for (const name of firstOf(storeNameList)) {
       const last = await tool('verify', name)
       expect(last.code, last.printed).toBe(0)
       expect((await tool('erase', name, '--list')).printed.match(/channel c1, before 2023-/g)).toHaveLength(1)
+
+      const retention = { SVC_STORE_RETENTION_CHANNELS: 'c2:30', SVC_STORE_RETENTION_FORMATS: 'engine:9,other:1' }
+      const options = loadWriterOptions(await storeOptions(name), { environment: { ...site.direct, ...retention } })
+      const opened = await (await storeKind(name)).open(options.store, 'retention')
+      onTestFinished(() => opened.close())
+      expect(await leftOf(site)).toEqual(['c0 engine', 'c0 messages', 'c1 messages', 'c2 engine', 'c2 messages'])
+      await opened.maintain()
+      expect(await leftOf(site)).toEqual(['c0 messages', 'c1 messages'])
+      const retained = await tool('verify', name, '--contents')
+      expect(retained.code, retained.printed).toBe(0)
+      expect((await tool('trace', ids[11]!, name)).printed).toMatch(/no: erased on .*by a retention/)
+      expect((await tool('erase', name, '--list')).printed).toMatch(/ retention +channel c2, before /)
     })
   })
 }

@@ -1,7 +1,8 @@
-// Erasures: which rows go, and which stay, by each combination of conditions; in steps, beside a writer, and as often as one likes.
+// Erasures: which rows go, and which stay, by each combination of conditions; in steps, beside a writer, and as often as one likes. And retentions.
 
 import { describe, expect, test } from 'vitest'
 import type { Erasure, ErasureFilter } from '../../../sinks/erasure.ts'
+import { isUuid } from '../../../transformers/uuid.ts'
 import { batchOf, noonUs, plain, type TestMessage } from '../../sinks/batches.ts'
 import { type Bench, signal } from './bench.ts'
 
@@ -41,6 +42,10 @@ const cases: readonly (readonly [ErasureFilter, gone: readonly string[], counts:
   [{ channel: hostile }, ['7/0', '8/0'], { messages: 1, 'Temp-1': 1 }],
   [{ publisher: hostile }, ['7/0', '8/0'], { messages: 1, 'Temp-1': 1 }],
   [{ channel: 'channel', publisher: 'thing' }, [], {}],
+  [{ format: 'messages', beforeMs: noonMs }, ['0/0', '2/0', '6/0'], { messages: 3 }],
+  [{ channel: garden, format: 'messages' }, ['2/0', '6/0'], { messages: 2 }],
+  [{ publisher: valve, format: 'messages' }, ['1/0', '6/0'], { messages: 2 }],
+  [{ publisher: valve, format: 'engine', beforeMs: noonMs + 1 }, ['4/0'], { engine: 1 }],
 ]
 
 export function erasuresSuite(bench: Bench): void {
@@ -107,6 +112,63 @@ export function erasuresSuite(bench: Bench): void {
       const ended = { ...one, endedMs: 3_000, rows: 7, logs: [{ number: 1, id: 'id-1', partitions: { 0: { stored: 9, reached: 10 } } }] }
       await erasure.note(ended)
       expect(await replays.audit.erasures()).toEqual([{ ...one, id: '1b2f4a52-6a3c-4f0e-9d5b-1c2d3e4f5a6b', startedMs: 1_000 }, ended])
+    })
+
+    test('by retentions of channels and formats delete what is too old, also if it comes late, and nothing else; notes say how far', async () => {
+      const { maintain, replays } = bench.store
+      const nowUs = Date.now() * 1000
+      const record = (offset: number, channel: string, daysAgo: number): TestMessage => ({
+        ...plain(offset),
+        channel,
+        records: [{ value: offset, timeUs: nowUs - daysAgo * dayUs }],
+      })
+      const document = (offset: number, channel: string, format: string, daysAgo: number): TestMessage => ({
+        offset,
+        channel,
+        documents: [{ format, payload: { offset }, createdUs: nowUs - daysAgo * dayUs }],
+      })
+      const without = (...gone: number[]): string[] => written.filter(offset => !gone.includes(offset)).map(offset => `${offset}/0`)
+      const written = Array.from({ length: 12 }, (_, offset) => offset)
+      // Of the current day and so many before it.
+      const retention = {
+        retentionChannels: [`${house}:3`, `${hostile}:1`, 'other:1'],
+        retentionFormats: ['engine:5', 'messages:40', 'other:1'],
+      }
+      await bench.write(
+        batchOf(0, 12, [
+          record(0, house, 4.1),
+          record(1, house, 2.9),
+          document(2, house, 'climate', 4.1),
+          document(3, house, 'climate', 2.9),
+          document(4, garden, 'engine', 6.1),
+          document(5, garden, 'engine', 4.9),
+          record(6, garden, 41.1),
+          record(7, garden, 39.9),
+          record(8, hostile, 2.1),
+          document(9, garden, 'climate', 400),
+          { ...record(10, house, 700), publisher: valve },
+          record(11, 'channel', 4.1),
+        ]),
+      )
+      await maintain({}, new Date())
+      expect(await left()).toEqual(without().sort())
+      await maintain(retention, new Date())
+      expect(await left()).toEqual(without(0, 2, 4, 6, 8, 10).sort())
+      written.push(12, 13)
+      await bench.sink.close()
+      bench.sink = await bench.store.open()
+      await bench.write(batchOf(12, 14, [record(12, house, 4.1), record(13, house, 0.9)]))
+      await maintain(retention, new Date())
+      expect(await left()).toEqual(without(0, 2, 4, 6, 8, 10, 12).sort())
+      await bench.expectPosition(14)
+      const last = new Date()
+      await maintain({ retentionChannels: [`${house}:1`] }, last)
+      expect(await left()).toEqual(without(0, 1, 2, 3, 4, 6, 8, 10, 12).sort())
+      const notes = await replays.audit.erasures()
+      expect(notes).toHaveLength(7)
+      expect(notes.every(({ id, endedMs, retention }) => isUuid(id) && endedMs !== undefined && retention === true)).toBe(true)
+      const beforeMs = (Math.floor(last.getTime() / 86_400_000) - 1) * 86_400_000
+      expect(notes.at(-1)).toMatchObject({ channel: house, beforeMs, startedMs: last.getTime(), rows: 0, logs: [] })
     })
   })
 }

@@ -2,7 +2,7 @@
 
 import type { SenmlRow } from '../../../readers/reader.ts'
 import type { StoreAudit } from '../../../sinks/audit.ts'
-import type { StoreErasure } from '../../../sinks/erasure.ts'
+import { type RetentionOptions, retentionNotes, type StoreErasure } from '../../../sinks/erasure.ts'
 import type { LogIdentity } from '../../../sinks/logs.ts'
 import type { ReplaySink } from '../../../sinks/replay.ts'
 import type { MessageCounts, Sink } from '../../../sinks/sink.ts'
@@ -53,6 +53,11 @@ export function logsOf({ logName = 'messages', otherLogs = [], unnumbered: _unnu
   return [logName, ...otherLogs].map(name => ({ logId: 'id-1', writer: 'writer-1', ...some, logName: name }))
 }
 
+export interface Retention extends RetentionOptions {
+  readonly retentionChannels?: string[]
+  readonly retentionFormats?: string[]
+}
+
 /** An empty store, with what a test needs of it. */
 export interface SinkStore {
   /** Opens a sink on it, like a writer's worker; by default with the log `messages`. */
@@ -64,6 +69,8 @@ export interface SinkStore {
   }
   /** Closed with the store. */
   readonly erasure: StoreErasure
+  /** Deletes what the retention lets go at a time, as a writer does every few hours. */
+  readonly maintain: (retention: Retention, now: Date) => Promise<unknown>
   /** All rows, by position and index. */
   rows(): Promise<StoredRow[]>
   /** Messages that this store really refuses, by reason. The fault is in their second record or document. */
@@ -91,6 +98,14 @@ export interface SinkStore {
   readonly formatsMax: number
   readonly formatsPerChannelMax: number
   close(): Promise<void>
+}
+
+/** For a store without a maintenance of its own. */
+export async function maintainBy(erasure: StoreErasure, retention: RetentionOptions, now: Date): Promise<void> {
+  for (const note of retentionNotes(retention, now.getTime())) {
+    await erasure.note(note)
+    await erasure.erase(note, new AbortController().signal, async () => undefined)
+  }
 }
 
 export interface SinkTraits {

@@ -7,7 +7,8 @@ import { replay } from '../../../pipeline/dead-letters/replay.ts'
 import { type EraseOptions, type EraseParts, type EraseReport, erase } from '../../../pipeline/erase/erase.ts'
 import { parseMessageId } from '../../../pipeline/message-id.ts'
 import { addDigests, digestOf, textsOf } from '../../../sinks/contents.ts'
-import { type ErasureFilter, erasedMessages, erasuresIn } from '../../../sinks/erasure.ts'
+import { type ErasureFilter, erasedMessages, erasuresIn, type RetentionOptions } from '../../../sinks/erasure.ts'
+import { maintainBy } from '../../conformance/sink/fixture.ts'
 import { batchOf, noonUs } from '../../sinks/batches.ts'
 import { openFakeErasure } from '../../sinks/fake-erasure.ts'
 import { openFakeReplaySink } from '../../sinks/fake-replays.ts'
@@ -236,6 +237,54 @@ test('trace says that a message was erased, and when', async () => {
   expect(await traced('0-2')).not.toHaveProperty('erased')
 })
 
+/** The day after the last message: of what is kept for a day, only that one is left. */
+const retainedAt = new Date('2023-11-16T05:00:00Z')
+const retain = ({ world }: Site, retention: RetentionOptions): Promise<void> =>
+  maintainBy(openFakeErasure(world.store), retention, retainedAt)
+
+test.each<[RetentionOptions, unknown[], { stored: number; erased: number }]>([
+  [{ retentionChannels: ['c1:1'] }, [4], { stored: 1, erased: 2 }],
+  [{ retentionFormats: ['messages:1', 'other:1'] }, [4], { stored: 1, erased: 2 }],
+  [{ retentionChannels: ['c2:0'], retentionFormats: ['other:0'] }, [1, 2, 3], { stored: 2, erased: 1 }],
+])(
+  'of what retentions delete nothing is missing, and of the rest everything, also when the options change: %j',
+  async (retention, left, recount) => {
+    const these = await site()
+    await retain(these, retention)
+    expect(values(these)).toEqual(left)
+    await retain(these, { retentionChannels: ['c1:300', 'c2:300'], retentionFormats: ['messages:300'] })
+    const report = await these.verify({ contents: true })
+    expect(report).toMatchObject({ holds: true, partitions: [{ recount }] })
+    expect(report).not.toHaveProperty('erasures_unfinished')
+    these.world.store.rows.splice(0)
+    expect((await these.verify()).partitions[0]!.faults).toMatchObject({ missing: recount.stored })
+  },
+)
+
+test('trace says that a retention has deleted a message, unless an erasure has, and goes by the latest', async () => {
+  const these = await site()
+  const { id } = await erased(these, { publisher: 't1' })
+  await retain(these, { retentionChannels: ['c1:1'] })
+  const traced = async (message: string) =>
+    (await trace({ ...these.parts, deadLettersOf: async () => these.deadLetters(), id: parseMessageId(message)! })).erased
+  expect(await traced('0-0')).toMatchObject({ id, rows_left: 0 })
+  expect(await traced('0-2')).toMatchObject({ time: retainedAt.toISOString(), rows_left: 0, retention: true })
+  expect(await traced('0-3')).toBeUndefined()
+})
+
+test('replays store what a retention deletes later, and only what is too old may be missing then', async () => {
+  const these = await siteWith([text('no numbers'), { ...text('no numbers'), createdUs: laterUs }])
+  await retain(these, { retentionChannels: ['c1:1'] })
+  for (const letter of [...these.world.deadLetters.messages]) {
+    these.world.deadLetters.messages.push({ ...letter, payload: new TextEncoder().encode('[5]') })
+  }
+  expect((await replayOf(these)).replayed).toBe(2)
+  await retain(these, { retentionChannels: ['c1:1'] })
+  expect([values(these), (await these.verify()).holds]).toEqual([[5], true])
+  these.world.store.rows.splice(0)
+  expect((await these.verify()).partitions[0]!.faults).toMatchObject({ 'replay missing': 1 })
+})
+
 test('a store without positions: what its writer has committed was stored before, and what the log has may have been reached', async () => {
   const these = await site()
   const { id } = await erase(
@@ -259,7 +308,7 @@ test('of a message with rows on both sides of the time, those before it may be g
   const erasure = { id: '', startedMs: 0, endedMs: 1, rows: 0, deadLetters: 0, beforeMs: noonUs / 1000 }
   const times = (stored: number) => {
     const logs = [{ number: 1, id: 'id-1', partitions: { 0: { stored, reached: 9 } } }]
-    return erasedMessages([{ ...erasure, logs }], { number: 1, id: 'id-1' }).of({ channel: 'c', publisher: 'p' }, 0, 0)
+    return erasedMessages([{ ...erasure, logs }], { number: 1, id: 'id-1' }).of({ channel: 'c', publisher: 'p' }, 0, 0, undefined)
   }
   expect(expectedRows(batch, 0, 0, times(9))).toMatchObject({ rows: 3, least: 2, most: 2 })
   expect(expectedRows(batch, 0, 0, times(0))).toMatchObject({ rows: 3, least: 2, most: 3 })
@@ -273,7 +322,7 @@ test('conditions and logs of erasures are compared exactly', () => {
   const erasure = { id: '', startedMs: 0, endedMs: 1, rows: 0, deadLetters: 0, channel: 'c', publisher: 'p' }
   const logs = [{ number: 1, id: 'id-1', partitions: { 0: { stored: 5, reached: 9 } } }]
   const reaches = (log: { number: number; id: string }, channel: string, publisher: string, partition: number, offset: number) =>
-    erasedMessages([{ ...erasure, logs }], log).of({ channel, publisher }, partition, offset) !== undefined
+    erasedMessages([{ ...erasure, logs }], log).of({ channel, publisher }, partition, offset, 'messages') !== undefined
   expect(reaches({ number: 1, id: 'id-1' }, 'c', 'p', 0, 8)).toBe(true)
   expect(reaches({ number: 1, id: 'id-1' }, 'c', 'p', 0, 9)).toBe(false)
   expect(reaches({ number: 1, id: 'id-1' }, 'c', 'p', 1, 8)).toBe(false)

@@ -9,6 +9,7 @@ import { loadWriterOptions } from '../../../roles/writer/options.ts'
 const relational = await storeOptions('relational')
 const url = 'postgres://sluice:x7kq2m3p4d@db:5432/sluice'
 const mebibyte = 1024 * 1024
+const channel = '6c3f8f0e-5b1a-4d5f-9a51-0c7a2d3b4e5f'
 
 function faultsOf(environment: Record<string, string>): string[] {
   try {
@@ -84,6 +85,30 @@ test.each([
   expect(found.join()).not.toMatch(/hidden|changeme|:postgres@/)
 })
 
+test.each<[Record<string, string>, readonly RegExp[]]>([
+  [{ SVC_STORE_RETENTION_CHANNELS: 'a:1,b:c:99999', SVC_STORE_RETENTION_FORMATS: 'a:1' }, []],
+  [{ SVC_STORE_RETENTION_CHANNELS: 'a' }, [/store\.retention_channels.*"a".*`<channel>:<days>` with 1 to 99999 days/]],
+  [{ SVC_STORE_RETENTION_FORMATS: 'engine:0' }, [/store\.retention_formats.*`<format>:<days>` with 1 to 99999 days/]],
+  [{ SVC_STORE_RETENTION_CHANNELS: 'a:100000' }, [/1 to 99999 days/]],
+  [
+    { SVC_STORE_RETENTION_CHANNELS: Array.from({ length: 101 }, (_, nth) => `c${nth}:1`).join(',') },
+    [/retention_channels.*at most 100 items/],
+  ],
+  [
+    { SVC_STORE_RETENTION_CHANNELS: `${channel}:1,b:1,${channel.toUpperCase()}:2`, SVC_STORE_RETENTION_FORMATS: 'b:1,b:1' },
+    [new RegExp(`^ *store\\.retention_channels: it has "${channel}" twice: name it once$`), /retention_formats: it has "b" twice/],
+  ],
+  [
+    { SVC_STORE_RETENTION_MONTHS: '1', SVC_STORE_RETENTION_CHANNELS: 'a:31,b:32', SVC_STORE_RETENTION_FORMATS: 'c:365' },
+    [
+      /retention_channels: it keeps "b" for 32 days, but store\.retention_months is 1, after which all messages are deleted: give a shorter time, or raise that$/,
+      /retention_formats: it keeps "c" for 365 days, but/,
+    ],
+  ],
+])('a retention of channels and formats: %j', (environment, texts) => {
+  expect(faultsOf(environment)).toEqual(texts.map(text => expect.stringMatching(text) as string))
+})
+
 test('all faults are reported together', () => {
   const wrong = { SVC_SUBSCRIBER_SUBJECTS: 'channels.>.x', SVC_WORKERS_COUNT: '200', SVC_RELATIONAL_URL: 'postgres://x:y@[/z' }
   expect(faultsOf(wrong).map(fault => fault.trim().split(':')[0])).toEqual(['subscriber.subjects', 'workers.memory_bytes', 'store.url'])
@@ -109,6 +134,12 @@ const urls: Readonly<Record<StoreName, Record<string, string>>> = {
   timeseries: { SVC_TIMESERIES_URL: 'http://influx:8086/?org=acme&bucket=sluice', SVC_TIMESERIES_TOKEN: 'x7kq2m3p4d' },
   document: { SVC_DOCUMENT_URL: 'mongodb://sluice:x7kq2m3p4d@mongo:27017/sluice' },
 }
+
+test.each(['widecolumn', 'timeseries', 'document'] as const)('a retention above that of the store is a fault: %s', async name => {
+  const environment = { ...urls[name], SVC_STORE_RETENTION_DAYS: '30', SVC_STORE_RETENTION_CHANNELS: 'a:30,b:31' }
+  const kind = await storeOptions(name)
+  expect(() => loadWriterOptions(kind, { environment })).toThrow(/: it keeps "b" for 31 days, but store\.retention_days is 30,[^\n]*$/)
+})
 
 test.each<[Record<string, string>, RegExp]>([
   [{ SVC_LOG_TOPICS: 'hall,plant' }, /log\.numbers: InfluxDB needs a number for each topic, .*: give 2, in the order of log\.topics$/],

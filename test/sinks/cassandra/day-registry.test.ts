@@ -2,6 +2,7 @@
 
 import { expect, test } from 'vitest'
 import { type DayRegistry, type NotedDay, openDayRegistry } from '../../../sinks/cassandra/day-registry.ts'
+import { daysKeptBy } from '../../../sinks/erasure.ts'
 
 const dayMs = 86_400_000
 
@@ -48,10 +49,14 @@ test('memory is bounded, even if no write ever succeeds', () => {
 
 test('days that may be deleted are never remembered, and the others forgotten when the retention moves on', () => {
   let nowMs = 1000 * dayMs
-  const days = openDayRegistry({ retentionDays: 10, now: () => nowMs })
+  const days = openDayRegistry({ keptDays: daysKeptBy({ retentionDays: 10, retentionChannels: ['short:5'] }), now: () => nowMs })
   const batch = noted(days, 980, 989, 992, 993, 1000)
   days.remember(batch)
   expect(unwritten(days, batch)).toEqual([980, 989, 992])
+  const short: NotedDay[] = []
+  for (const day of [997, 998]) days.of('short', 'publisher', 'messages').note(day, short)
+  days.remember(short)
+  expect(unwritten(days, short)).toEqual([997])
   nowMs += dayMs
   expect(unwritten(days, batch)).toHaveLength(5)
 })

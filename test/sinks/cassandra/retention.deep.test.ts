@@ -25,7 +25,7 @@ describeWithCassandra('the retention of Cassandra', cassandra => {
   const ago = (days: number) => (todayMs - days * dayMs + 3_600_000) * 1000
 
   beforeAll(async () => {
-    options = optionsFor(cassandra.contactPoint, { retentionDays: 10 })
+    options = optionsFor(cassandra.contactPoint, { retentionDays: 10, retentionChannels: ['short:5'] })
     connection = await openConnection(options, 'retention')
   })
   beforeEach(async () => {
@@ -65,11 +65,12 @@ describeWithCassandra('the retention of Cassandra', cassandra => {
   })
 
   test('a row of an old day that comes afterwards is listed, and deleted the next time', async () => {
-    await write([record(0, 20)])
+    const short = (offset: number) => ({ ...record(offset, 6), channel: 'short' })
+    await write([record(0, 20), short(1)])
     await maintain(connection, options)
-    await write([record(3, 20)])
-    expect(await kept()).toEqual([3])
-    expect(await count('sluice_channel_days')).toBe(1)
+    await write([record(3, 20), short(4)])
+    expect(await kept()).toEqual([3, 4])
+    expect(await count('sluice_channel_days')).toBe(2)
     await maintain(connection, options)
     expect(await kept()).toEqual([])
     expect(await count('sluice_channel_days')).toBe(0)

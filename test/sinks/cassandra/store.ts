@@ -6,6 +6,7 @@ import { type Connection, openConnection, type Row } from '../../../sinks/cassan
 import { openErasure } from '../../../sinks/cassandra/erase.ts'
 import type { SinkOptions } from '../../../sinks/cassandra/options.ts'
 import { openLogTable } from '../../../sinks/cassandra/registry.ts'
+import { maintain } from '../../../sinks/cassandra/schema.ts'
 import { openReplaySink, openSink } from '../../../sinks/cassandra/sink.ts'
 import { freeLog } from '../../../sinks/logs.ts'
 import type { JsonObject } from '../../../transformers/record-batch.ts'
@@ -81,6 +82,7 @@ export function storeOn(operator: Connection, connection: Connection, options: S
       openSink: logNumber => openReplaySink({ connection, options, logNumber }),
     },
     erasure: openErasure(connection),
+    maintain: (retention, now) => maintain(connection, { ...options, ...retention }, now),
     rows: () => rowsOf(operator),
     poisons,
     readableDuringWrite: true,

@@ -9,6 +9,7 @@ import { type Connection, fluxFrom, fluxWhere, openConnection } from '../../../s
 import { openErasure } from '../../../sinks/influxdb/erase.ts'
 import { type SinkOptions, sinkOptions } from '../../../sinks/influxdb/options.ts'
 import { readLogs, readPoints, type StoredPoint } from '../../../sinks/influxdb/registry.ts'
+import { maintain } from '../../../sinks/influxdb/schema.ts'
 import { openReplaySink, openSink } from '../../../sinks/influxdb/sink.ts'
 import { chooseLog, type LogIdentity } from '../../../sinks/logs.ts'
 import type { Sink } from '../../../sinks/sink.ts'
@@ -109,6 +110,7 @@ export async function openStore(
       openSink: logNumber => openReplaySink({ connection: sinks, options, logNumber }),
     },
     erasure: openErasure(sinks),
+    maintain: (retention, now) => maintain(sinks, { ...options, ...retention }, now),
     rows: async () => rowsOf(await points(), await formatNames(direct)),
     points,
     put,

@@ -5,6 +5,7 @@ import { openAudit } from '../../../sinks/mongodb/audit.ts'
 import { type Connection, openConnection } from '../../../sinks/mongodb/connection.ts'
 import { openErasure } from '../../../sinks/mongodb/erase.ts'
 import type { SinkOptions } from '../../../sinks/mongodb/options.ts'
+import { maintain } from '../../../sinks/mongodb/schema.ts'
 import { openReplaySink, openSink } from '../../../sinks/mongodb/sink.ts'
 import type { JsonObject, JsonValue } from '../../../transformers/record-batch.ts'
 import { logsOf, withNumbers } from '../../conformance/sink/fixture.ts'
@@ -96,6 +97,7 @@ export async function openStore({ url, directUrl, options: some = {}, poisons }:
       openSink: logNumber => openReplaySink({ connection: replays, options, logNumber }),
     },
     erasure: openErasure(replays),
+    maintain: (retention, now) => maintain(replays, { ...options, ...retention }, now),
     rows: () => rowsOf(database),
     poisons,
     formatsMax: options.formatsMax,

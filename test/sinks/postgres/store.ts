@@ -6,6 +6,7 @@ import { openErasure } from '../../../sinks/postgres/erase.ts'
 import { firstPartitions, formatTable, type MonthlyTable } from '../../../sinks/postgres/months.ts'
 import type { SinkOptions } from '../../../sinks/postgres/options.ts'
 import { physicalName, tableOf, tableStatements } from '../../../sinks/postgres/registry.ts'
+import { maintain } from '../../../sinks/postgres/schema.ts'
 import { openReplaySink, openSink } from '../../../sinks/postgres/sink.ts'
 import type { JsonObject } from '../../../transformers/record-batch.ts'
 import { logsOf, withNumbers } from '../../conformance/sink/fixture.ts'
@@ -38,6 +39,7 @@ export function storeOn(
       openSink: logNumber => openReplaySink({ database, options: limits, writer: 'writer-1', logNumber }),
     },
     erasure: openErasure(database),
+    maintain: (retention, now) => maintain(database, { ...retention, now }),
     rows: () => rowsOf(database),
     poisons: {
       'a NUL in a name': offset => ({ offset, records: [{ value: 1 }, { name: 'n\0', value: 2 }] }),
