@@ -2,7 +2,7 @@
 
 import { named } from '../../config/options/variable.ts'
 import type { AuditedLog, StoreAudit } from '../../sinks/audit.ts'
-import { erasedMessages } from '../../sinks/erasure.ts'
+import { type Erasure, erasedMessages } from '../../sinks/erasure.ts'
 import { type DeadLetterIndex, openDeadLetterIndex } from '../dead-letters/state-index.ts'
 import type { PartitionOffsets } from '../log.ts'
 import { SystemicError } from '../systemic-error.ts'
@@ -102,7 +102,8 @@ export async function verify(parts: VerifyParts): Promise<VerifyReport> {
     )
   }
   const isRight = partitions.every(({ holds }) => holds)
-  if (!isRight && (await audit.erasures()).length > erasures.length) {
+  const isNew = (erasure: Erasure): boolean => !erasures.some(({ id, beforeMs }) => id === erasure.id && beforeMs === erasure.beforeMs)
+  if (!isRight && (await audit.erasures()).some(isNew)) {
     throw new SystemicError('messages were erased while they were compared: verify again')
   }
   return {

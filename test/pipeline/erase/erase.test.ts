@@ -261,6 +261,19 @@ test.each<[RetentionOptions, unknown[], { stored: number; erased: number }]>([
   },
 )
 
+test('a retention that runs while messages are compared is no fault', async () => {
+  const these = await siteWith([pack(1), { ...pack(2), createdUs: laterUs }])
+  await retain(these, { retentionChannels: ['c1:2'] })
+  expect(values(these)).toEqual([1, 2])
+  const messages: Site['audit']['messages'] = async function* (...range) {
+    await maintainBy(openFakeErasure(these.world.store), { retentionChannels: ['c1:2'] }, new Date(retainedAt.getTime() + dayUs / 1000))
+    yield* these.audit.messages(...range)
+  }
+  const verifying = these.verify({ audit: { ...these.audit, messages } })
+  await expect(verifying).rejects.toThrow('messages were erased while they were compared: verify again')
+  expect([values(these), (await these.verify()).holds]).toEqual([[2], true])
+})
+
 test('trace says that a retention has deleted a message, unless an erasure has, and goes by the latest', async () => {
   const these = await site()
   const { id } = await erased(these, { publisher: 't1' })
