@@ -217,9 +217,9 @@ export function retentionNotes(options: RetentionOptions, nowMs: number, storeBe
 export type DaysKept = (channel: string, format: string) => number
 
 export function daysKeptBy(options: RetentionOptions): DaysKept {
-  const ofStore = options.retentionDays || Number.POSITIVE_INFINITY
+  const storeDays = options.retentionDays || Number.POSITIVE_INFINITY
   const channels = new Map<string | undefined, number>()
   const formats = new Map<string | undefined, number>()
   for (const { channel, format, days } of keptDaysOf(options)) (channel === undefined ? formats : channels).set(channel ?? format, days)
-  return (channel, format) => Math.min(ofStore, channels.get(channel) ?? ofStore, formats.get(format) ?? ofStore)
+  return (channel, format) => Math.min(storeDays, channels.get(channel) ?? storeDays, formats.get(format) ?? storeDays)
 }

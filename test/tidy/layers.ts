@@ -31,6 +31,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'transformers/json/flatten.ts',
     'transformers/json/json-text.ts',
     'transformers/time-units.ts',
+    'transformers/uuid.ts',
     'database/',
     'config/aborting.ts',
     'config/bounded-map.ts',
