@@ -34,7 +34,7 @@ test.each([
   [
     'sinks/postgres/sink.ts',
     "import type { Logger } from '../../config/logger.ts'",
-    '1: imports config/logger.ts: sinks/ may import sinks/, transformers/record-batch.ts, transformers/log-partition.ts, transformers/json/canonical.ts, transformers/json/flatten.ts, transformers/json/json-text.ts, transformers/time-units.ts, database/, config/aborting.ts, config/bounded-map.ts, config/decimal-bytes.ts, config/each-at-once.ts, config/options/variable.ts',
+    '1: imports config/logger.ts: sinks/ may import sinks/, transformers/record-batch.ts, transformers/log-partition.ts, transformers/json/canonical.ts, transformers/json/flatten.ts, transformers/json/json-text.ts, transformers/time-units.ts, transformers/uuid.ts, database/, config/aborting.ts, config/bounded-map.ts, config/decimal-bytes.ts, config/each-at-once.ts, config/options/variable.ts',
   ],
   [
     'sinks/postgres/sink.ts',
@@ -75,7 +75,7 @@ test.each([
   [
     'sinks/pool.ts',
     "new Worker(new URL('../pipeline/worker.ts', import.meta.url))",
-    '1: imports pipeline/worker.ts: sinks/ may import sinks/, transformers/record-batch.ts, transformers/log-partition.ts, transformers/json/canonical.ts, transformers/json/flatten.ts, transformers/json/json-text.ts, transformers/time-units.ts, database/, config/aborting.ts, config/bounded-map.ts, config/decimal-bytes.ts, config/each-at-once.ts, config/options/variable.ts',
+    '1: imports pipeline/worker.ts: sinks/ may import sinks/, transformers/record-batch.ts, transformers/log-partition.ts, transformers/json/canonical.ts, transformers/json/flatten.ts, transformers/json/json-text.ts, transformers/time-units.ts, transformers/uuid.ts, database/, config/aborting.ts, config/bounded-map.ts, config/decimal-bytes.ts, config/each-at-once.ts, config/options/variable.ts',
   ],
   ['database/server.ts', "import pg from 'pg'", '1: the driver pg is imported at once: load it by import() where it is opened'],
   [

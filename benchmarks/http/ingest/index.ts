@@ -111,9 +111,9 @@ try {
     for (const name of ['bare', 'embedded', 'kafka']) {
       const [perSecond, cpuUs] = [of(name, 'perSecond'), of(name, 'cpuUs')]
       const whole = (figure: number, width: number): string => Math.round(figure).toLocaleString('en-US').padStart(width)
-      const ofBare = (figure: keyof Figures): string => (of(name, figure) / of('bare', figure)).toFixed(2).padStart(8)
-      const rates = [whole(perSecond, 10), ofBare('perSecond'), whole(perSecond * load.messages, 11)]
-      const cells = [...rates, whole(cpuUs, 17), ofBare('cpuUs'), whole(of(name, 'p50'), 7), whole(of(name, 'p99'), 7)]
+      const ratioToBare = (figure: keyof Figures): string => (of(name, figure) / of('bare', figure)).toFixed(2).padStart(8)
+      const rates = [whole(perSecond, 10), ratioToBare('perSecond'), whole(perSecond * load.messages, 11)]
+      const cells = [...rates, whole(cpuUs, 17), ratioToBare('cpuUs'), whole(of(name, 'p50'), 7), whole(of(name, 'p99'), 7)]
       console.log(`${load.name.padEnd(20)} ${name.padEnd(15)} ${cells.join(' ')}`)
     }
   }

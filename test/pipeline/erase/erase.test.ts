@@ -288,9 +288,8 @@ test('trace says that a retention has deleted a message, unless an erasure has, 
 test('replays store what a retention deletes later, and only what is too old may be missing then', async () => {
   const these = await siteWith([text('no numbers'), { ...text('no numbers'), createdUs: laterUs }])
   await retain(these, { retentionChannels: ['c1:1'] })
-  for (const letter of [...these.world.deadLetters.messages]) {
-    these.world.deadLetters.messages.push({ ...letter, payload: new TextEncoder().encode('[5]') })
-  }
+  const { messages } = these.world.deadLetters
+  messages.push(...messages.map(letter => ({ ...letter, payload: new TextEncoder().encode('[5]') })))
   expect((await replayOf(these)).replayed).toBe(2)
   await retain(these, { retentionChannels: ['c1:1'] })
   expect([values(these), (await these.verify()).holds]).toEqual([[5], true])
