@@ -261,7 +261,7 @@ async function check(
 }
 
 const quietMs = 5_000
-/** How long the group of an instance that was killed waits for another (sessions/kafka.ts). */
+/** How long the group of an instance that was killed waits for another (sessions/store.ts). */
 const silentMs = 15_000
 
 const timesHeard = (subscribers: readonly Subscriber[], number: number): number =>
