@@ -173,7 +173,7 @@ export async function openTopics(
       if (missing.length === 0) return found as Topic[]
       if (performance.now() > deadlineMs) throw stillMissing(missing[0]!, make, connection)
       const absent = missing.filter(name => found[names.indexOf(name)] === undefined)
-      if (make !== undefined && absent.length > 0) await makeTopics(admin, absent, make)
+      if (make !== undefined && absent.length > 0) await makeTopics(admin, absent, make, deadlineMs)
       await wait(settleWaitMs)
     }
   } finally {
@@ -230,15 +230,13 @@ function stillMissing(name: string, make: TopicToMake | undefined, { brokers }: 
  * @throws LogUnavailableError while no broker answers
  */
 export async function reachTopic(admin: Admin, name: string, make: TopicToMake | undefined, use?: TopicUse): Promise<Topic> {
-  let made = false
   const deadlineMs = performance.now() + settleMsMax
   for (let attempt = 0; ; attempt++) {
     const [topic] = await describeTopics(admin, [name], attempt, use)
     if (topic !== undefined && topic.partitions > 0 && !topic.leaders.includes(undefined)) return topic
-    if (topic === undefined && !made) {
+    if (topic === undefined) {
       if (make === undefined) throw new SystemicError(`the topic ${name} does not exist: create it, or correct ${named('log.topic')}`)
-      await makeTopics(admin, [name], make)
-      made = true
+      await makeTopics(admin, [name], make, deadlineMs)
     }
     if (performance.now() > deadlineMs) {
       throw new LogUnavailableError(`the topic ${name} has partitions without a leader: check the brokers`)
@@ -247,8 +245,8 @@ export async function reachTopic(admin: Admin, name: string, make: TopicToMake |
   }
 }
 
-/** Creates those that do not exist: another process may do the same. */
-async function makeTopics(admin: Admin, names: readonly string[], make: TopicToMake): Promise<void> {
+/** Creates those that do not exist: another process may do the same. Until `deadlineMs`, a topic may stay missing: try again. */
+async function makeTopics(admin: Admin, names: readonly string[], make: TopicToMake, deadlineMs: number): Promise<void> {
   const { partitions, replicationFactor, config = {}, logger } = make
   const replicas = replicationFactor === 0 ? -1 : replicationFactor
   const configs = Object.entries(config).map(([key, value]) => ({ name: key, value }))
@@ -257,7 +255,13 @@ async function makeTopics(admin: Admin, names: readonly string[], make: TopicToM
       await admin.createTopics({ topics: [name], partitions, replicas, configs })
       logger.info({ topic: name, partitions }, 'created a topic')
     } catch (error) {
-      if (brokerCodes(error).includes(code.topicExists)) continue
+      const codes = brokerCodes(error)
+      if (codes.includes(code.topicExists)) continue
+      // Also the answer while no broker is registered, for example after a restart or a pause.
+      if (codes.includes(code.invalidReplicationFactor) && performance.now() < deadlineMs) {
+        const { brokers } = await readMetadata(admin, [], 0)
+        if (brokers.length === 0 || replicationFactor <= brokers.length) continue
+      }
       throw systemicFault(error, `the topic ${name} does not exist and cannot be created`) ?? away(`the topic ${name}`, error)
     }
   }

@@ -2,7 +2,8 @@
 
 import { randomBytes } from 'node:crypto'
 import { Admin, kGetApi, kGetBootstrapConnection } from '@platformatic/kafka'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { brokerError, code } from '../../../pipeline/kafka/failure.ts'
 import { openKafkaLog } from '../../../pipeline/kafka/log.ts'
 import { describeTopic, openTopics, reachTopic, readCommitted, topicNames } from '../../../pipeline/kafka/topics.ts'
 import { LogUnavailableError } from '../../../pipeline/log.ts'
@@ -108,6 +109,15 @@ describeWithKafka('a topic', kafka => {
     const opening = openKafkaLog(logSettings(kafka.brokers, randomName(), { replicationFactor: 3 }), silent)
     await expect(opening).rejects.toBeInstanceOf(SystemicError)
     await expect(opening).rejects.toThrow(/does not exist and cannot be created .*log\.replication_factor/)
+  })
+
+  test('is created once a broker is registered, which none is after a restart or a pause', async () => {
+    const name = randomName()
+    const creating = vi.spyOn(admin, 'createTopics').mockRejectedValueOnce(brokerError(code.invalidReplicationFactor))
+    const found = await reachTopic(admin, name, { partitions: 2, replicationFactor: 1, logger: silent })
+    expect(found.partitions).toBe(2)
+    expect(creating.mock.calls.length).toBeGreaterThan(1)
+    creating.mockRestore()
   })
 
   test('has an id, and the address of the leader of each partition', async () => {
