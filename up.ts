@@ -12,13 +12,12 @@ import { dependenciesIn, openOutages } from './config/outage.ts'
 import { type ProcessScope, runProcess } from './config/run-process.ts'
 import { deriveKey, type MasterKeys, openMasterKeys, readSecretFile, SecretError } from './config/secrets.ts'
 import { consoleRoutes, readConsolePage } from './console/console.ts'
-import { openFailingDatabase } from './console/failing-database.ts'
-import { openRestartingWriter } from './console/restarting-writer.ts'
 import { openUpConsole, upConsoleLinks } from './console/up-console.ts'
 import { cacheAccess } from './control-plane/access/cache.ts'
 import { type FirstAdministrator, makeFirstAdministrator } from './control-plane/first-administrator.ts'
 import { isInstalled, openControlPlane } from './control-plane/index.ts'
 import { type Database, DatabaseError } from './database/database.ts'
+import { openFailingDatabase } from './database/failing-database.ts'
 import { countRefusals } from './http/error-answer.ts'
 import { healthRoutes } from './http/health/health.ts'
 import { homeRoute } from './http/home.ts'
@@ -48,6 +47,7 @@ import { openSessions } from './pipeline/mqtt/sessions/store.ts'
 import { deadLettersTopic, openDeadLetters } from './pipeline/writer/dead-letters.ts'
 import { openDecoder } from './pipeline/writer/decode.ts'
 import { pipelineMetrics } from './pipeline/writer/metrics.ts'
+import { openRestartingWriter } from './pipeline/writer/restarting-writer.ts'
 import { subjectFilter } from './pipeline/writer/subject-filter.ts'
 import { openWriter, type WriterDependency } from './pipeline/writer/writer.ts'
 import { recordKeysOf } from './readers/answers/record-keys.ts'
@@ -196,7 +196,7 @@ async function serve(options: UpOptions, version: string, logger: Logger, { sign
   /** Called after the store has everything below. */
   async function commit(positions: Positions): Promise<void> {
     await source.commit(positions)
-    for (const offset of positions.values()) inConsole.settled(offset)
+    for (const offset of positions.values()) inConsole.arrivals.settled(offset)
   }
   const metrics = pipelineMetrics(registry, writerName, [topic])
   const openOne = () =>

@@ -5,8 +5,9 @@ import { Type } from 'typebox'
 import type { Logger } from '../config/logger.ts'
 import { parseCredential, thingParameter } from '../control-plane/client.ts'
 import { HttpError, tokenRequired } from '../http/errors.ts'
-import { eventStreamType, namedEvent } from '../http/event-stream.ts'
+import { eventsAnswer, namedEvent } from '../http/event-stream.ts'
 import { errorAnswers } from '../http/openapi/error-schema.ts'
+import { openPeriodicStreams } from '../http/periodic-streams.ts'
 import type { HttpServer } from '../http/server.ts'
 import { parseAt } from '../pipeline/dead-letters/parse.ts'
 import type { ArrivalListener } from '../pipeline/ingest/arrivals.ts'
@@ -14,7 +15,6 @@ import type { TopicReader } from '../pipeline/topic-reader.ts'
 import type { Decoder } from '../pipeline/writer/decode.ts'
 import { logPartition } from '../transformers/log-partition.ts'
 import { Outcome, RecordBatch } from '../transformers/record-batch.ts'
-import { openConsoleStreams } from './streams.ts'
 
 export interface ArrivalsParts {
   /** An embedded log, with one partition, and the dead letters of its writer. */
@@ -68,7 +68,7 @@ const shownMax = 10
 const decidedMax = 100
 
 export function openArrivals({ log, deadLetters, logNumber, decoder, viewers, logger }: ArrivalsParts): Arrivals {
-  const streams = openConsoleStreams({ max: streamsMax, what: 'streams of arrivals', logger })
+  const streams = openPeriodicStreams({ max: streamsMax, what: 'streams of arrivals', logger })
   const watched = new Set<Watched>()
   let settledBelow = 0
   /** The next dead letter to read. */
@@ -192,12 +192,7 @@ export function openArrivals({ log, deadLetters, logNumber, decoder, viewers, lo
           security: [{ user: [] }],
           params: Type.Object({ thing: thingParameter }),
           response: {
-            200: {
-              description: 'Events, until either side closes the connection.',
-              content: {
-                [eventStreamType]: { schema: Type.String(), example: 'event: arrivals\ndata: [{"outcome":"stored","id":"1-0-42"}]\n\n' },
-              },
-            },
+            200: eventsAnswer('event: arrivals\ndata: [{"outcome":"stored","id":"1-0-42"}]\n\n'),
             ...errorAnswers('unauthenticated', 'forbidden', 'not_found', 'too_many_requests'),
           },
         },

@@ -5,13 +5,13 @@
 import type { FastifyRequest, FastifySchema } from 'fastify'
 import { Type } from 'typebox'
 import type { Logger } from '../config/logger.ts'
+import type { FailingDatabase } from '../database/failing-database.ts'
 import { HttpError } from '../http/errors.ts'
 import { bodyCodes, errorAnswers } from '../http/openapi/error-schema.ts'
 import type { HttpServer } from '../http/server.ts'
 import { type Administration, administratorRoute, type NotedAction } from '../pipeline/administration.ts'
+import type { RestartingWriter } from '../pipeline/writer/restarting-writer.ts'
 import type { WriterState } from '../pipeline/writer/writer.ts'
-import type { FailingDatabase } from './failing-database.ts'
-import type { RestartingWriter } from './restarting-writer.ts'
 
 export interface DemoParts extends Administration {
   readonly writer: Pick<RestartingWriter, 'state' | 'kill'>

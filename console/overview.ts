@@ -1,18 +1,18 @@
 // GET /console/overview/stream: what the platform does now, made once a second for all who watch, and not at all without watchers.
 
-import { type TSchema, Type } from 'typebox'
+import type { TSchema } from 'typebox'
 import type { Logger } from '../config/logger.ts'
 import { parseCredential } from '../control-plane/client.ts'
 import { HttpError } from '../http/errors.ts'
-import { eventStreamType, namedEvent } from '../http/event-stream.ts'
+import { eventsAnswer, namedEvent } from '../http/event-stream.ts'
 import { errorAnswers } from '../http/openapi/error-schema.ts'
+import { openPeriodicStreams } from '../http/periodic-streams.ts'
 import type { HttpServer } from '../http/server.ts'
 import { type Administration, administratorRoute } from '../pipeline/administration.ts'
 import type { DeadLetterIndex } from '../pipeline/dead-letters/state-index.ts'
 import type { TopicReader } from '../pipeline/topic-reader.ts'
 import type { WriterState } from '../pipeline/writer/writer.ts'
 import type { AuditedPartition } from '../sinks/audit.ts'
-import { openConsoleStreams } from './streams.ts'
 
 export interface Dependency {
   readonly name: string
@@ -43,7 +43,7 @@ const payloadBytesMax = 200
 /** The route. Errors are thrown as HttpError, for the server that it is registered with. */
 export function overviewRoute(parts: OverviewParts): (app: HttpServer) => Promise<void> {
   const { isAdministrator, logger } = parts
-  const streams = openConsoleStreams({ max: streamsMax, what: 'overviews', logger })
+  const streams = openPeriodicStreams({ max: streamsMax, what: 'overviews', logger })
   const make = openMaker(parts)
   let making: Promise<string> | undefined
 
@@ -69,10 +69,7 @@ export function overviewRoute(parts: OverviewParts): (app: HttpServer) => Promis
           'Server-sent events `overview` for administrators: the ledger of all messages, which adds up, open dead letters by rule, and the newest messages. The event `end` has the reason, and the connection is closed after it.',
         security: [{ user: [] }],
         response: {
-          200: {
-            description: 'Events, until either side closes the connection.',
-            content: { [eventStreamType]: { schema: Type.String(), example: 'event: overview\ndata: {"at":1795360988.2}\n\n' } },
-          },
+          200: eventsAnswer('event: overview\ndata: {"at":1795360988.2}\n\n'),
           ...(errorAnswers('unauthenticated', 'forbidden', 'too_many_requests') as Record<number, TSchema>),
         },
       },

@@ -39,6 +39,5 @@ export function openUpConsole(parts: UpConsoleParts) {
     offer: (email: string) => signIn.offer(email),
     /** For ingest, and for the writer, which says what is settled. */
     arrivals,
-    settled: (offset: number) => arrivals.settled(offset),
   }
 }

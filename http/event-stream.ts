@@ -1,9 +1,18 @@
 // One response of server-sent events (WHATWG HTML, "Server-sent events"): heartbeats, and an end for clients that do not read.
 
 import type { ServerResponse } from 'node:http'
+import { Type } from 'typebox'
 
 /** The media type of server-sent events. */
 export const eventStreamType = 'text/event-stream'
+
+/** The success of a route that answers events. */
+export function eventsAnswer(example: string) {
+  return {
+    description: 'Events, until either side closes the connection.',
+    content: { [eventStreamType]: { schema: Type.String(), example } },
+  }
+}
 
 /**
  * The response depends on the caller and on the origin of its page. Without the last header nginx would buffer events. A connection kept alive for another

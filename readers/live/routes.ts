@@ -17,7 +17,7 @@ import {
   storedChannelParameter,
 } from '../../control-plane/client.ts'
 import { HttpError } from '../../http/errors.ts'
-import { type EndReason, eventStreamHeaders, eventStreamType } from '../../http/event-stream.ts'
+import { type EndReason, eventStreamHeaders, eventStreamType, eventsAnswer } from '../../http/event-stream.ts'
 import { errorAnswers } from '../../http/openapi/error-schema.ts'
 import { type LiveMessages, LiveUnavailableError, oncePerMessage, type StreamOffset } from '../../pipeline/live/messages.ts'
 import type { StreamReader } from '../../pipeline/live/rights.ts'
@@ -196,10 +196,7 @@ export function liveRoutes({ live, access, eventIdKey, options, metrics, logger 
         querystring: liveQuerySchema(),
         headers,
         response: {
-          200: {
-            description: 'Events, until either side closes the connection.',
-            content: { [eventStreamType]: { schema: Type.String(), example: exampleEvents } },
-          },
+          200: eventsAnswer(exampleEvents),
           ...errorAnswers('unauthenticated', 'forbidden', 'not_found', 'not_acceptable', 'too_many_requests'),
         },
       },

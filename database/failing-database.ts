@@ -1,6 +1,6 @@
 // A database whose connection can be cut for a while, to show what a writer does without its store.
 
-import { type Database, DatabaseError } from '../database/database.ts'
+import { type Database, DatabaseError } from './database.ts'
 
 export interface FailingDatabase extends Database {
   /** Lets everything that begins from now on fail like a lost connection; a second call does not extend it. */

@@ -1,6 +1,6 @@
 // A writer that can be killed and starts again, like a process under a supervisor.
 
-import type { Writer } from '../pipeline/writer/writer.ts'
+import type { Writer } from './writer.ts'
 
 export interface RestartingWriter extends Writer {
   /** Ends the writer as a crash would, and opens the next one after a pause. Resolves when it has ended; does nothing until the next one is open. */

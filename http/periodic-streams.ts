@@ -1,12 +1,12 @@
-// The open streams of the console: an event a second for as long as the reader has access; a bounded number, which a stop of the process ends.
+// Open event streams with an event a second each, for as long as the reader has access; a bounded number, which a stop of the process ends.
 
 import type { FastifyReply } from 'fastify'
 import type { Logger } from '../config/logger.ts'
-import { HttpError } from '../http/errors.ts'
-import { type EventStream, endEventOf, eventStreamHeaders, openEventStream } from '../http/event-stream.ts'
-import { openFairSlots } from '../http/requests/fair-slots.ts'
+import { HttpError } from './errors.ts'
+import { type EventStream, endEventOf, eventStreamHeaders, openEventStream } from './event-stream.ts'
+import { openFairSlots } from './requests/fair-slots.ts'
 
-export interface ConsoleStreamsParts {
+export interface PeriodicStreamsParts {
   readonly max: number
   /** What is limited, in errors. */
   readonly what: string
@@ -28,7 +28,7 @@ const heartbeatMs = 15_000
 /** How long a client waits before it reconnects. */
 const greeting = 'retry: 2000\n\n'
 
-export function openConsoleStreams({ max, what, logger }: ConsoleStreamsParts) {
+export function openPeriodicStreams({ max, what, logger }: PeriodicStreamsParts) {
   /** What sends the next event of each. */
   const open = new Map<EventStream, () => void>()
   const slots = openFairSlots({ max, what })
@@ -88,7 +88,7 @@ export function openConsoleStreams({ max, what, logger }: ConsoleStreamsParts) {
           stream.end(isRefused ? 'access_ended' : 'unavailable')
           if (isRefused || hasFailed) return
           hasFailed = true
-          logger.warn({ err: error }, 'cannot make an event of the console now')
+          logger.warn({ err: error }, 'cannot make the next event of a stream now')
         }
       }
     },
