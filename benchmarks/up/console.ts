@@ -5,8 +5,8 @@
 
 import { setTimeout as wait } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { sendPoints } from '../../test/console/points.ts'
 import { openBrowser, visit } from '../../test/console/visitor.ts'
+import { sendPoints } from '../../test/readers/live/chart-points.ts'
 import { openEvents } from '../../test/readers/live/event-source.ts'
 import { expectStatus, makeSiteOf, publish, type Site } from '../../test/up/operator.ts'
 import { administrator, disposableFolder, startPlatform } from '../../test/up/platform.ts'

@@ -2,11 +2,11 @@
 
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { sendPoints, seriesCount } from '../readers/live/chart-points.ts'
 import { describeUnlessMissing } from '../servers/describe-with.ts'
 import { missingChromium } from '../servers/install/chromium.ts'
 import { expectStatus, makeSiteOf, publish } from '../up/operator.ts'
 import { administrator, type Platform, startedFolder, startPlatform } from '../up/platform.ts'
-import { sendPoints, seriesCount } from './points.ts'
 import { openBrowser, visit } from './visitor.ts'
 
 const seconds = 5

@@ -1,7 +1,7 @@
 // Points for charts: 10,000 a second, in ten packs of ten series.
 
 import { setTimeout as wait } from 'node:timers/promises'
-import { expectStatus, publish, type Site } from '../up/operator.ts'
+import { expectStatus, publish, type Site } from '../../up/operator.ts'
 
 const packsEachSecond = 10
 const recordsOfPack = 1000
