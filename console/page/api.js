@@ -14,33 +14,27 @@ export class ApiError extends Error {
   }
 }
 
-/**
- * `body` is sent as JSON; with `checksPassword` a 401 may be about a password in it.
- *
- * @typedef {{
- *   body?: unknown, query?: Readonly<Record<string, string | number | boolean | undefined>>, headers?: Record<string, string>,
- *   signal?: AbortSignal | undefined, withoutToken?: boolean, checksPassword?: boolean,
- * }} RequestOptions
- */
+/** Of an array each. @typedef {Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>} Query */
+/** `body` is sent as JSON, a text as it is; with `checksPassword` a 401 may be about a password in it. */
+/** @typedef {{ body?: unknown, query?: Query, headers?: Record<string, string>, signal?: AbortSignal | undefined, withoutToken?: boolean, checksPassword?: boolean }} RequestOptions */
 
 /**
  * Sends one request, to a path without a slash at the start, so that the page works below a prefix: `things/bulk`.
  *
- * @param {string} method @param {string} path @param {RequestOptions} [options]
- * @returns {Promise<Response>} a success
- * @throws {ApiError}
+ * @param {string} method @param {string} path @param {RequestOptions} [options] @returns {Promise<Response>} a success @throws {ApiError}
  */
 export async function send(method, path, { body, query = {}, headers = {}, signal, withoutToken = false, checksPassword = false } = {}) {
   const token = withoutToken ? undefined : session.value.token
   const search = new URLSearchParams()
-  for (const [name, value] of Object.entries(query)) if (value !== undefined) search.set(name, String(value))
+  for (const [name, value] of Object.entries(query))
+    for (const one of [value].flat()) if (one !== undefined) search.append(name, String(one))
   const all = new Headers(headers)
   if (token !== undefined) all.set('authorization', `Bearer ${token}`)
-  if (body !== undefined) all.set('content-type', 'application/json')
+  if (body !== undefined && !all.has('content-type')) all.set('content-type', 'application/json')
   const response = await fetch(search.size === 0 ? path : `${path}?${search}`, {
     method,
     headers: all,
-    ...(body !== undefined && { body: JSON.stringify(body) }),
+    ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
     signal: signal ?? null,
     cache: 'no-store',
     credentials: 'omit',
@@ -64,7 +58,7 @@ export async function get(path, options) {
 
 /** `next`: the query of the next page. @typedef {{ messages: any[], total?: number, total_is_lower_bound?: boolean, next?: Record<string, string> }} Page */
 
-/** A page of a reader. @param {string} path @param {Readonly<Record<string, string>>} query @param {AbortSignal} [signal] @returns {Promise<Page>} */
+/** A page of a reader. @param {string} path @param {Query} query @param {AbortSignal} [signal] @returns {Promise<Page>} */
 export async function getPage(path, query, signal) {
   const response = await send('GET', path, { query, signal, headers: { accept: 'application/json' } })
   const next = /<\?([^>]*)>; rel="next"/.exec(response.headers.get('link') ?? '')?.[1]

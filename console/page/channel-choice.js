@@ -3,23 +3,18 @@
 import { html } from 'htm/preact'
 import { send } from './api.js'
 import { Field, Named } from './elements.js'
-import { enteredIn } from './hooks.js'
-import { List } from './views/entities.js'
+import { onSubmit } from './hooks.js'
+import { List } from './views/list.js'
 
 /** @param {import('./session.js').ViewProps} props */
 export function ChannelChoice({ path, home }) {
-  /** @param {SubmitEvent} event */
-  const open = event => {
-    event.preventDefault()
-    const { id = '' } = enteredIn(/** @type {HTMLFormElement} */ (event.target))
-    location.hash = `#/${path}/${encodeURIComponent(id.trim())}`
-  }
+  const open = onSubmit(({ id = '' }) => location.assign(`#/${path}/${encodeURIComponent(id.trim())}`))
   const empty = html`<p>Messages are read by channel, and you have none yet.</p><a class="button main" href="#/channels">Create channels</a>`
   const other = html`<form class="row end" onSubmit=${open}>
     <${Field} label="Channel id, of one that is not listed"><input name="id" size="36" required /><//>
     <button>Open</button>
   </form>`
-  return home.services.includes('control plane') ? html`<${List} kind="channels" view=${path} empty=${empty}>${other}<//>` : other
+  return html`${other} ${home.services.includes('control plane') && html`<${List} kind="channels" home=${home} view=${path} empty=${empty} />`}`
 }
 
 /** @param {{ path: string, id: string }} props */

@@ -84,14 +84,12 @@ export function Chart({ label, range, data, series, height = 160, isCount = fals
 
   return html`<div ref=${place} role="img" aria-label=${label} style=${{ minHeight: `${height}px` }}></div>
     <ul class="row plain legend">
-      ${series.map(({ label, ...line }) => label && html`<li><${Swatch} ...${line} /> ${label}</li>`)}
+      ${series.map(line => line.label && html`<li>${swatch(line)} ${line.label}</li>`)}
     </ul>`
 }
 
-/** How a line looks. @param {Omit<Line, 'label'>} props */
-export function Swatch({ color, isDashed = false }) {
-  return html`<span class=${isDashed ? 'swatch dashed' : 'swatch'} aria-hidden="true" style=${{ color }}></span>`
-}
+/** How a line looks. @param {Line} line */
+export const swatch = ({ color, isDashed }) => html`<span aria-hidden="true" style=${{ color }}>${isDashed ? '┅' : '━'}</span>`
 
 const [toDay, toMinute, toSecond] = [
   { day: 'numeric', month: 'short', year: 'numeric' },

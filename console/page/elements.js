@@ -8,7 +8,6 @@ import { session } from './session.js'
 
 /** @typedef {import('preact').ComponentChildren} Children */
 
-const namesMax = 2000
 /** Of icons, on a grid of 20 by 20. */
 const shapes = {
   overview: 'M3 3h6v8H3zM12 3h5v4h-5zM12 10h5v7h-5zM3 14h6v3H3z',
@@ -49,18 +48,6 @@ export function Choice({ label, value, options, titles = [], onChange }) {
   <//>`
 }
 
-/** A choice of few, all of which are seen. @param {{ label: string, value: string, options: readonly string[], onChange: (text: any) => void }} props */
-export function Segments({ label, value, options, onChange }) {
-  return html`<fieldset class="choices">
-    <legend class="unseen">${label}</legend>
-    ${options.map(
-      option => html`<label>
-        <input type="radio" class="unseen" name=${label} value=${option} checked=${option === value} onChange=${onText(onChange)} />${option}
-      </label>`,
-    )}
-  </fieldset>`
-}
-
 /**
  * A button that is busy while its action runs, and shows beside it why the action failed.
  *
@@ -91,11 +78,7 @@ export function Copy({ text, label = 'Copy' }) {
   </span>`
 }
 
-/**
- * A modal dialog; Escape and its button close it, and the focus returns to where it was before the next key counts.
- *
- * @param {{ title: string, onClose: () => void, children: Children }} props
- */
+/** A modal dialog; Escape and its button close it, and the focus returns to where it was before the next key counts. @param {{ title: string, onClose: () => void, children: Children }} props */
 export function Dialog({ title, onClose, children }) {
   const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null))
   // Not after the next frame, as an effect would: the user may have moved the focus by then.
@@ -133,43 +116,53 @@ export function State({ state, children }) {
 
 /** The name of a thing or a channel whose id is known, as a link to its page. @param {{ kind: 'things' | 'channels', id: string }} props */
 export function Named({ kind, id }) {
-  const { names, user } = session.value
+  const { user } = session.value
   const path = `${kind}/${encodeURIComponent(id)}`
   const { value: name } = useLoaded(async () => {
     if (user === undefined) return ''
     const unknown = (/** @type {unknown} */ error) => {
       // Otherwise it is asked for again.
-      if (!(error instanceof ApiError && (error.status === 403 || error.status === 404))) names.delete(path)
+      if (!(error instanceof ApiError && (error.status === 403 || error.status === 404))) session.value.remembered.delete(path)
       return ''
     }
-    const asked = names.get(path) ?? get(path).then(({ name }) => String(name), unknown)
-    if (names.size > namesMax) names.clear()
-    names.set(path, asked)
-    return asked
+    return session.remember(path, () => get(path).then(({ name }) => String(name), unknown))
   }, [path])
   if (user === undefined) return html`<code title=${id}>${id.slice(0, 8)}…</code>`
   return html`<a href=${`#/${path}`} title=${id}>${name || `${id.slice(0, 8)}…`}</a>`
 }
 
-const whole = new Intl.NumberFormat('en-GB', { maximumFractionDigits: 0 })
-const short = new Intl.NumberFormat('en-GB', { maximumSignificantDigits: 3 })
+/** Numbers, whole and with three digits. */
+export const { format: count } = new Intl.NumberFormat('en-GB', { maximumFractionDigits: 0 })
+export const { format: rough } = new Intl.NumberFormat('en-GB', { maximumSignificantDigits: 3 })
 const dated = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' })
 const timed = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' })
 
 /** In which times are shown: the browser's. */
 export const { timeZone } = dated.resolvedOptions()
 
-/** @param {number} value */
-export const count = value => whole.format(value)
-
-/** @param {number} value */
-export const rough = value => short.format(value)
-
 /** The day only if it is another one than today. @param {number} seconds since 1970 */
 export function timeOf(seconds) {
   const date = new Date(seconds * 1000)
   const format = date.toDateString() === new Date().toDateString() ? timed : dated
   return html`<time datetime=${date.toISOString()} title=${date.toISOString()}>${format.format(date)}</time>`
+}
+
+const since = new Intl.RelativeTimeFormat('en-GB', { style: 'short' })
+const lengths = /** @type {[Intl.RelativeTimeFormatUnit, number][]} */ (Object.entries({ day: 86_400, hour: 3600, minute: 60, second: 1 }))
+
+/** How long ago, in the largest unit. @param {number} seconds since 1970 */
+export function ago(seconds) {
+  const passed = Math.max(1, Date.now() / 1000 - seconds)
+  const [unit, length] = lengths.find(([, length]) => passed >= length) ?? /** @type {const} */ (['second', 1])
+  const date = new Date(seconds * 1000)
+  return html`<time datetime=${date.toISOString()} title=${dated.format(date)}>${since.format(-Math.floor(passed / length), unit)}</time>`
+}
+
+/** Values as a small line that begins at zero. @param {{ label: string, values: readonly number[] }} props */
+export function Spark({ label, values }) {
+  const [width, high] = [values.length - 1, Math.max(1, ...values)]
+  const points = values.map((value, at) => `${(at * 100) / width},${20 - (value * 20) / high}`)
+  return html`<svg class="spark" viewBox="-2 -2 104 24" role="img" aria-label=${label}><polyline points=${points.join(' ')} /></svg>`
 }
 
 /** @param {{ name: string }} props */

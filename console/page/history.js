@@ -11,12 +11,8 @@ const recordsMax = 10_000
 const bucketsMax = 200
 
 /**
- * @param {string} path of the messages
- * @param {Record<string, string>} filter with the range
- * @param {number} span length of the range in seconds
- * @param {import('./points.js').Store} store gets the series that it did not know
- * @param {AbortSignal} signal
- * @returns {Promise<History>}
+ * @param {string} path of the messages @param {Record<string, string>} filter with the range @param {number} span of the range in seconds
+ * @param {import('./points.js').Store} store gets the series that it did not know @param {AbortSignal} signal @returns {Promise<History>}
  */
 export async function loadHistory(path, filter, span, store, signal) {
   /** @type {Map<string, Points>} */

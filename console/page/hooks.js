@@ -7,8 +7,7 @@ import { follow } from './api.js'
  * Loads something when its inputs change, and again by `reload`.
  *
  * @template T
- * @param {(signal: AbortSignal) => Promise<T>} load
- * @param {readonly unknown[]} inputs
+ * @param {(signal: AbortSignal) => Promise<T>} load @param {readonly unknown[]} inputs
  * @returns {{ value?: T, error?: unknown, isLoading: boolean, reload: () => void }}
  */
 export function useLoaded(load, inputs) {
@@ -24,6 +23,15 @@ export function useLoaded(load, inputs) {
     return () => stop.abort()
   }, [...inputs, turn])
   return { ...state, reload: () => setTurn(turn => turn + 1) }
+}
+
+/** Does something at once, and again and again while its tab is shown. @param {number} ms @param {() => void} work that of the first call */
+export function useEvery(ms, work) {
+  useEffect(() => {
+    const timer = setInterval(() => document.hidden || work(), ms)
+    work()
+    return () => clearInterval(timer)
+  }, [])
 }
 
 /**
@@ -61,10 +69,9 @@ export function useAction(action) {
   const [state, setState] = useState(/** @type {{ isBusy: boolean, error?: unknown }} */ ({ isBusy: false }))
   const run = async (/** @type {Input} */ ...input) => {
     setState({ isBusy: true })
-    const error = await action(...input).then(
-      () => undefined,
-      error => error,
-    )
+    const error = await action(...input)
+      .then(() => undefined)
+      .catch(error => error)
     setState({ isBusy: false, error })
   }
   return { ...state, run }
@@ -73,6 +80,14 @@ export function useAction(action) {
 /** Calls `take` with what was entered. @param {(text: string) => void} take */
 export function onText(take) {
   return (/** @type {any} */ { target }) => take(target.value)
+}
+
+/** Calls `take` with the fields of the form. @param {(entered: Record<string, string>) => void} take */
+export function onSubmit(take) {
+  return (/** @type {any} */ event) => {
+    event.preventDefault()
+    take(enteredIn(event.currentTarget))
+  }
 }
 
 /** The fields of a form that are not empty. @param {HTMLFormElement} form @returns {Record<string, string>} */

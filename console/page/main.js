@@ -15,13 +15,9 @@ import { Live } from './views/live.js'
 import { Overview, useSamples } from './views/overview.js'
 import { SignIn } from './views/sign-in.js'
 
-/** @typedef {import('./session.js').Home} Home */
-/**
- * `needs`: a service of this process, of which the writer's is for administrators; `link`: one of the home page.
- *
- * @typedef {{ path: string, title: string, view: import('preact').ComponentType<ViewProps>, needs: string, link?: string }} View
- */
-/** @typedef {import('./session.js').ViewProps} ViewProps */
+/** @import { Home, ViewProps } from './session.js' */
+/** `needs`: a service of this process, of which the writer's is for administrators; `link`: one of the home page. */
+/** @typedef {{ path: string, title: string, view: import('preact').ComponentType<ViewProps>, needs: string, link?: string }} View */
 
 /** In the order of the navigation. @type {readonly View[]} */
 const views = [
@@ -85,9 +81,7 @@ function SignedIn({ home, who, route }) {
   const current = offered.find(view => view.path === path)
   const isFirst = useRef(true)
   const title = current?.title ?? 'Not found'
-  useEffect(() => {
-    document.title = `${title} · Sluice`
-  }, [title])
+  document.title = `${title} · Sluice`
   useEffect(() => {
     // As after loading another page: the keyboard continues in the content, and screen readers start there.
     if (!isFirst.current) {
@@ -102,7 +96,7 @@ function SignedIn({ home, who, route }) {
     <${Failure} loaded=${recognised} />
     ${
       current
-        ? html`<${current.view} key=${path} path=${path} route=${rest} query=${route.query} home=${home} session=${who} overview=${overview} />`
+        ? html`<${current.view} key=${path} path=${path} route=${rest} query=${route.query} home=${home} overview=${overview} />`
         : html`<p>There is no such page for you here.</p>`
     }
   <//>`
@@ -113,12 +107,7 @@ function Failure({ loaded: { error, reload } }) {
   return error ? html`<${Problem} error=${error} /><${Action} action=${async () => reload()}>Try again<//>` : null
 }
 
-/**
- * Asks who the token belongs to; where users are not served, the token is used as it is.
- *
- * @param {Home} home
- * @param {AbortSignal} signal
- */
+/** Asks who the token belongs to; where users are not served, the token is used as it is. @param {Home} home @param {AbortSignal} signal */
 async function recognise({ services }, signal) {
   if (!services.includes('control plane')) return
   const user = await get('users/profile', { signal })

@@ -7,11 +7,7 @@
  * }} SenmlRecord
  */
 /** In any order. @typedef {{ times: number[], values: number[] }} Points */
-/**
- * @typedef {{
- *   key: string, place: number, publisher: string, subtopic: string, name: string, unit: string, newest: { time: number, text: string }, live: Points,
- * }} Series
- */
+/** @typedef {{ key: string, place: number, publisher: string, subtopic: string, name: string, unit: string, newest: { time: number, text: string }, live: Points }} Series */
 /** @typedef {ReturnType<typeof openStore>} Store */
 
 export const seriesMax = 32
@@ -81,9 +77,7 @@ export function push({ times, values }, { Time, Value, BoolValue }) {
 /**
  * Smallest and largest value in each of `number` columns of a range, in turn, null where there is none: all that a screen of that many pixels shows.
  *
- * @param {readonly Points[]} sources
- * @param {import('./chart.js').Range} range
- * @param {number} number
+ * @param {readonly Points[]} sources @param {import('./chart.js').Range} range @param {number} number
  */
 export function columnsOf(sources, { from, to }, number) {
   const columns = Array.from({ length: 2 * number }, () => /** @type {number | null} */ (null))

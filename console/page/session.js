@@ -5,8 +5,8 @@ const key = `sluice.token ${location.pathname}`
 const tabs = new BroadcastChannel(key)
 
 /** @typedef {{ name: string, version: string, services: string[], links: Record<string, string> }} Home what `GET /` answers */
-/** `names`: of things and channels, by path. @typedef {{
- *   token: string | undefined, user?: { id: string, email: string }, isAdministrator?: boolean, notice?: string | undefined, names: Map<string, Promise<string>>,
+/** `remembered`: names of things and channels by path, and other texts of answers. @typedef {{
+ *   token: string | undefined, user?: { id: string, email: string }, isAdministrator?: boolean, notice?: string | undefined, remembered: Map<string, Promise<string>>,
  * }} Session */
 /**
  * @typedef {{
@@ -17,17 +17,15 @@ const tabs = new BroadcastChannel(key)
  * }} Sample
  */
 /** What the platform reports each second, oldest first. @typedef {{ isOpen: boolean, error?: unknown, samples: readonly Sample[], sample: Sample | undefined }} Samples */
-/**
- * `path`: of the view; `route`: the parts of the address after it; `overview`: what the platform reports to administrators.
- *
- * @typedef {{
- *   path: string, route: string[], query: Record<string, string>, home: Home, session: Session, overview: Samples,
- * }} ViewProps
- */
+/** `path`: of the view; `route`: the parts of the address after it; `overview`: what the platform reports to administrators. */
+/** @typedef {{ path: string, route: string[], query: Record<string, string>, home: Home, overview: Samples }} ViewProps */
+
+/** Answers that are remembered. */
+const rememberedMax = 2000
 
 export const session = {
   /** @type {Session} */
-  value: { token: sessionStorage.getItem(key) ?? undefined, names: new Map() },
+  value: { token: sessionStorage.getItem(key) ?? undefined, remembered: new Map() },
 
   /** Called after each change. */
   onChange: () => {},
@@ -36,6 +34,15 @@ export const session = {
   change(value) {
     session.value = { ...session.value, ...value }
     session.onChange()
+  },
+
+  /** Asks once for as long as the user is signed in. @param {string} key @param {() => Promise<string>} ask */
+  remember(key, ask) {
+    const { remembered } = session.value
+    const answer = remembered.get(key) ?? ask()
+    if (remembered.size > rememberedMax) remembered.clear()
+    remembered.set(key, answer)
+    return answer
   },
 
   /** @param {string} token of `POST /tokens`, or an API key @param {{ keep: boolean }} options `keep`: a reload of this tab stays signed in */
@@ -48,7 +55,7 @@ export const session = {
   /** @param {string} [notice] why, for the sign-in view */
   end(notice) {
     sessionStorage.removeItem(key)
-    session.value = { token: undefined, notice, names: new Map() }
+    session.value = { token: undefined, notice, remembered: new Map() }
     session.onChange()
   },
 

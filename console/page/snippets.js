@@ -1,12 +1,11 @@
-// Commands and programs that publish one message as a thing, over HTTP and MQTT: for a shell, Python, Node and Arduino, with SenML and with JSON. One
-// subscribes.
+// Commands and programs that publish one message as a thing, over HTTP and MQTT, in SenML and in JSON. One subscribes.
 
 /** @typedef {keyof typeof programs} Language */
 /** @typedef {keyof typeof payloads} Format */
 /** @typedef {{ host: string, port: string, isTls: boolean }} Broker */
 /** @typedef {{ url: string, key: string, type: string, text: string, broker: Broker | undefined, thing: string, topic: string, channel: string }} Publication */
 
-const payloads = {
+export const payloads = {
   SenML: { type: 'application/senml+json', path: '', text: '[{"bn":"sensor:","n":"temperature","u":"Cel","v":21.5}]' },
   // The last part of the subtopic is the format under which it is read.
   JSON: { type: 'application/json', path: '/climate', text: '{"temperature":21.5,"humidity":48}' },

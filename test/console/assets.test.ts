@@ -1,8 +1,8 @@
 // The files of the console's page: complete, small, cached by their content, and nothing else is served.
 
-import { readFile } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import { get as httpGet } from 'node:http'
-import { posix } from 'node:path'
+import { join, posix } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Asset, libraries, readAssets } from '../../console/assets.ts'
@@ -11,6 +11,7 @@ import { homeRoute } from '../../http/home.ts'
 import { startServer, type TestServer } from '../http/test-server.ts'
 
 const gzippedBytesMax = 150 * 1024
+const linesMax = 4000
 let assets: ReadonlyMap<string, Asset>
 let server: TestServer
 beforeAll(async () => {
@@ -57,6 +58,15 @@ describe('the files', () => {
       for (const [, url] of bytes.toString().matchAll(/url\(["']?([^"')]+)/g))
         if (!url!.startsWith('data:')) expect([...assets.keys()]).toContain(posix.join(posix.dirname(path), url!))
     }
+  })
+
+  test(`have at most ${linesMax} lines, with the code that serves them`, async () => {
+    const folder = new URL('../../console/', import.meta.url)
+    const files = (await readdir(folder, { recursive: true, withFileTypes: true })).filter(
+      file => file.isFile() && file.name !== 'README.md',
+    )
+    const texts = await Promise.all(files.map(({ parentPath, name }) => readFile(join(parentPath, name), 'utf8')))
+    expect(texts.reduce((sum, text) => sum + text.split('\n').length - 1, 0)).toBeLessThanOrEqual(linesMax)
   })
 
   test(`are at most ${gzippedBytesMax / 1024} KiB over the wire, all together`, () => {

@@ -109,7 +109,7 @@ describeUnlessMissing('a new user', missingChromium(), () => {
         await page.setViewportSize({ width, height: 900 })
         for (const [view, complete] of [
           ['#/overview', page.getByRole('link', { name: /^demo-\d/ }).first()],
-          ['#/things', page.getByText('1 to 20 of 100')],
+          ['#/things', page.getByText('100 things')],
           ['#/channels', page.getByRole('link', { name: 'demo' })],
           ['#/live', page.getByLabel('Channel id')],
           ['#/explorer', page.getByLabel('Channel id')],

@@ -70,17 +70,18 @@ describeUnlessMissing('the console', missingChromium(), () => {
   /** Each view, with what shows that it is complete. */
   const views: readonly (readonly [hash: () => string, complete: (page: Page) => Promise<void>])[] = [
     [() => '#/overview', page => page.getByText('adds up').waitFor()],
-    [() => '#/things', page => page.getByText('1 to 20 of').waitFor()],
+    [() => '#/things', page => page.getByLabel('Select all that are loaded').waitFor()],
     [
       () => `#/things/${site.thing}`,
-      page =>
-        page
-          .getByRole('button', { name: 'Check connectivity' })
-          .click()
-          .then(() => page.locator('pre.snippet').waitFor()),
+      async page => {
+        await page.locator('pre.snippet').waitFor()
+        await page.getByRole('img', { name: 'Chart of number.' }).waitFor()
+        await page.getByText('It has none: it uses its key.').waitFor()
+        await page.getByRole('row').filter({ hasText: site.letter }).waitFor()
+      },
     ],
-    [() => '#/channels', page => page.getByText('1 to 20 of').waitFor()],
-    [() => `#/channels/${site.channel}`, page => page.getByLabel('Select this page').waitFor()],
+    [() => '#/channels', page => page.getByRole('img', { name: 'in the last hour' }).first().waitFor()],
+    [() => `#/channels/${site.channel}`, page => page.getByLabel('Select all that are loaded').waitFor()],
     [
       () => `#/live/${site.channel}`,
       page =>
@@ -125,7 +126,7 @@ describeUnlessMissing('the console', missingChromium(), () => {
     const dialog = visitor.page.getByRole('dialog')
     for (const [name, complete] of [
       ['Delete', dialog.getByText('This cannot be undone')],
-      ['Connect channels', dialog.getByLabel('Select this page')],
+      ['Connect channels', dialog.getByLabel('Select all that are loaded')],
     ] as const) {
       await visitor.page.getByRole('button', { name, exact: true }).click()
       await complete.waitFor()
@@ -145,6 +146,7 @@ describeUnlessMissing('the console', missingChromium(), () => {
           ['#/things', 'Create things'],
           [`#/things/${site.thing}`, 'Connect channels'],
           [`#/things/${site.thing}`, 'Delete'],
+          [`#/things/${site.thing}`, 'Replace the key'],
           [`#/dead-letters/${site.letter}`, 'Replay 1'],
         ] as const) {
           await visitor.go(hash)
@@ -214,7 +216,6 @@ describeUnlessMissing('the console', missingChromium(), () => {
     await visitor.signIn({ ...guest, password: change.password })
     const thing = await make(`Bearer ${await tokenOf({ ...guest, password: change.password })}`)
     await visitor.go(`#/things/${thing}`)
-    await page.getByRole('button', { name: 'Check connectivity' }).click()
     await page.getByText('Waiting for the first message of this thing…').waitFor()
     await expectStatus(
       call(platform.url, 'PUT', `/users/${await idOf(guest.email)}/disabled`, { authorization: site.owner, body: { disabled: true } }),

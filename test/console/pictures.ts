@@ -73,8 +73,8 @@ try {
       'connectivity',
       `#/things/${farm.thing}`,
       async page => {
-        await press(page, 'Check connectivity')
         await page.locator('.arrivals .state.good').first().waitFor()
+        await page.getByRole('img', { name: 'Chart of' }).first().waitFor()
       },
     ],
     ['create', '#/things', page => press(page, 'Create things')],

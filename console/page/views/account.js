@@ -3,7 +3,7 @@
 import { html } from 'htm/preact'
 import { get, send } from '../api.js'
 import { Action, count, Dialog, Field, Named, Problem, Table, timeOf } from '../elements.js'
-import { enteredIn, useAction, useLoaded } from '../hooks.js'
+import { onSubmit, useAction, useLoaded } from '../hooks.js'
 import { session } from '../session.js'
 
 /** @typedef {{ id: string, name: string, access: 'all' | 'read' | 'publish', channels?: string[], expires_at?: string }} ApiKey */
@@ -44,15 +44,9 @@ export function ChangePassword({ onClose }) {
     session.end('Your password is changed: sign in with the new one.')
   })
 
-  /** @param {SubmitEvent} event */
-  const submit = event => {
-    event.preventDefault()
-    void run(enteredIn(/** @type {HTMLFormElement} */ (event.target)))
-  }
-
   return html`<${Dialog} title="Change password" onClose=${onClose}>
     <p>Every session of yours ends, in all browsers and programs. API keys stay valid, and so do the keys and certificates of your things.</p>
-    <form class="stack" onSubmit=${submit}>
+    <form class="stack" onSubmit=${onSubmit(run)}>
       <${Field} label="Old password"><input name="old" type="password" autocomplete="current-password" required autofocus /><//>
       <${Field} label="New password"><input name="password" type="password" autocomplete="new-password" required /><//>
       <p><label><input name="keys" type="checkbox" /> Also delete all my API keys</label></p>

@@ -2,21 +2,17 @@
 
 import { html } from 'htm/preact'
 import { useState } from 'preact/hooks'
-import { get } from '../api.js'
-import { Choice, Copy, Problem, Segments, State, timeOf } from '../elements.js'
-import { useFollowed, useLoaded } from '../hooks.js'
+import { get, send } from '../api.js'
+import { Choice, Copy, Field, Problem, State, timeOf } from '../elements.js'
+import { onSubmit, useAction, useFollowed, useLoaded } from '../hooks.js'
 import { session } from '../session.js'
-import { formats, languagesOf, snippet } from '../snippets.js'
-import { titleOf } from './entities.js'
+import { formats, languagesOf, payloads, snippet } from '../snippets.js'
+import { titleOf } from './list.js'
 
-/** @typedef {import('./entities.js').Entity} Entity */
-/**
- * @typedef {{
- *   at: number, outcome: 'accepted' | 'refused' | 'dead-lettered' | 'stored' | 'filtered' | 'empty',
- *   id?: string, message?: string, rule?: string, hint?: string,
- * }} Arrival
- */
+/** @import { Entity } from './list.js' */
+/** @typedef {{ at: number, outcome: 'accepted' | 'refused' | 'dead-lettered' | 'stored' | 'filtered' | 'empty', id?: string, message?: string, rule?: string, hint?: string }} Arrival */
 
+const here = 'This page'
 const outcomes = {
   accepted: 'Accepted, and not stored yet',
   stored: 'Stored',
@@ -26,27 +22,13 @@ const outcomes = {
   empty: 'Accepted without a record',
 }
 
-/** @param {{ thing: Entity, home: import('../session.js').Home }} props */
-export function Connectivity({ thing, home }) {
-  const [isOpen, setOpen] = useState(false)
-  return html`<section class="card">
-    <h2>Check connectivity</h2>
-    ${
-      isOpen
-        ? html`<${Check} thing=${thing} home=${home} />`
-        : html`<p>What this thing sends, ready to run with its id and key, and what becomes of it.</p>
-            <button type="button" onClick=${() => setOpen(true)}>Check connectivity</button>`
-    }
-  </section>`
-}
-
-/** @param {{ thing: Entity, home: import('../session.js').Home }} props */
-export function Check({ thing, home }) {
+/** @param {{ thing: Entity, home: import('../session.js').Home, above?: (channel: string) => unknown }} props `above`: what else there is of a channel */
+export function Check({ thing, home, above }) {
   const channels = useLoaded(signal => get(`things/${thing.id}/channels`, { query: { limit: 100 }, signal }), [])
   /** @type {Entity[]} */
   const connected = channels.value?.channels ?? []
   const [chosen, setChannel] = useState('')
-  const [language, setLanguage] = useState(/** @type {import('../snippets.js').Language} */ ('curl'))
+  const [language, setLanguage] = useState(/** @type {import('../snippets.js').Language | typeof here} */ ('curl'))
   const [format, setFormat] = useState(/** @type {typeof formats[number]} */ ('SenML'))
   const channel = chosen || connected[0]?.id
   if (channel === undefined) {
@@ -55,15 +37,36 @@ export function Check({ thing, home }) {
   }
   const base = new URL('.', document.baseURI).href.replace(/\/$/, '')
   const { arrivals, mqtt } = home.links
-  const text = snippet(language, { base, mqtt, channel, thing: thing.id, key: thing.key ?? '', format })
-  return html`<div class="row">
-      ${connected.length > 1 && html`<${Choice} label="Channel" value=${channel} options=${connected.map(({ id }) => id)} titles=${connected.map(titleOf)} onChange=${setChannel} />`}
-      <${Segments} label="Language" value=${language} options=${languagesOf(mqtt !== undefined)} onChange=${setLanguage} />
-      <${Segments} label="Format" value=${format} options=${formats} onChange=${setFormat} />
+  const languages = [...languagesOf(mqtt !== undefined), ...(home.services.includes('ingest') ? [here] : [])]
+  const text = language === here ? '' : snippet(language, { base, mqtt, channel, thing: thing.id, key: thing.key ?? '', format })
+  return html`${connected.length > 1 && html`<${Choice} label="Channel" value=${channel} options=${connected.map(({ id }) => id)} titles=${connected.map(titleOf)} onChange=${setChannel} />`}
+    ${above?.(channel)}
+    <div class="row">
+      <${Choice} label="Language" value=${language} options=${languages} onChange=${setLanguage} />
+      <${Choice} label="Format" value=${format} options=${formats} onChange=${setFormat} />
     </div>
-    <pre class="snippet" tabindex="0" aria-label=${`${language}, ${format}`}>${text}</pre>
-    <p class="row"><${Copy} text=${text} /> <span class="quiet small">On another machine, put in the address at which it reaches this one.</span></p>
+    ${
+      language === here
+        ? html`<${Publish} key=${format} thing=${thing} channel=${channel} format=${format} />`
+        : html`<pre class="snippet" tabindex="0" aria-label=${`${language}, ${format}`}>${text}</pre>
+            <p class="row"><${Copy} text=${text} /> <span class="quiet small">On another machine, put in the address at which it reaches this one.</span></p>`
+    }
     ${arrivals !== undefined && html`<${Arrivals} thing=${thing} />`}`
+}
+
+/** A box that publishes as the thing. @param {{ thing: Entity, channel: string, format: typeof formats[number] }} props */
+function Publish({ thing, channel, format }) {
+  const { type, path, text } = payloads[format]
+  const { run, isBusy, error } = useAction((/** @type {Record<string, string>} */ { subtopic = '', payload = '' }) => {
+    const headers = { authorization: `Thing ${thing.key}`, 'content-type': type, prefer: 'handling=strict' }
+    return send('POST', `channels/${channel}/messages${subtopic && `/${subtopic}`}`, { body: payload, headers, withoutToken: true })
+  })
+  return html`<form class="stack" onSubmit=${onSubmit(run)}>
+    <${Field} label="Subtopic" hint="May be empty. The last part of that of a JSON message is its format."><input name="subtopic" defaultValue=${path.slice(1)} /><//>
+    <${Field} label="Payload"><textarea name="payload" rows="3" required defaultValue=${text}></textarea><//>
+    <${Problem} error=${error} />
+    <button class="main" disabled=${isBusy} aria-busy=${isBusy}>Publish</button>
+  </form>`
 }
 
 /** @param {{ thing: Entity }} props */

@@ -25,7 +25,9 @@ const facts = /** @type {const} */ (['rule', 'reason', 'hint', 'subtopic', 'cont
 
 /** @param {import('../session.js').ViewProps} props */
 export function DeadLetters({ route: [first, rule = ''] }) {
-  return first === undefined || first === 'rule' ? html`<${List} key=${rule} asked=${rule} />` : html`<${Full} key=${first} id=${first} />`
+  return first === undefined || first === 'rule'
+    ? html`<${Letters} key=${rule} asked=${rule} />`
+    : html`<${Full} key=${first} id=${first} />`
 }
 
 /** @param {Letter} letter */
@@ -34,8 +36,8 @@ const secondsOf = ({ created }) => Number(created) / 1e9
 const empty =
   'None is open: every message was stored. A message that cannot be decoded or stored comes here, untouched, with the rule that it breaks; once the cause is gone, replay it.'
 
-/** @param {{ asked: string }} props a rule, or the empty text */
-function List({ asked }) {
+/** @param {{ asked?: string, publisher?: string }} props `asked`: a rule; `publisher`: of this thing only */
+export function Letters({ asked = '', publisher }) {
   const [rule, setRule] = useState(asked)
   const [all, setAll] = useState(false)
   const [from, setFrom] = useState('')
@@ -50,7 +52,7 @@ function List({ asked }) {
   const { current: rules } = useRef(new Set(['', asked]))
   for (const letter of letters) rules.add(letter.rule)
   const isWithin = (/** @type {number} */ at) => (from === '' || at >= Date.parse(from) / 1000) && (to === '' || at < Date.parse(to) / 1000)
-  const found = letters.filter(letter => isWithin(secondsOf(letter)))
+  const found = letters.filter(letter => isWithin(secondsOf(letter)) && (publisher ?? letter.publisher) === letter.publisher)
   return html`<div class="row end">
       <${Choice} label="Rule" value=${rule} options=${[...rules]} titles=${['every rule']} onChange=${setRule} />
       <${Field} label="Received since"><input type="datetime-local" value=${from} onInput=${onText(setFrom)} /><//>
@@ -68,7 +70,7 @@ function List({ asked }) {
       html`<${Table}
         caption="Dead letters"
         columns=${['Message', 'Received', 'Rule', 'Reason', 'Channel', 'Thing', 'State']}
-        empty=${letters.length === 0 ? empty : 'None matches.'}
+        empty=${letters.length === 0 ? empty : 'None of these matches.'}
         rows=${found.slice(0, shownMax).map(letter => ({
           key: letter.id,
           cells: [

@@ -3,18 +3,25 @@
 import { html } from 'htm/preact'
 import { useState } from 'preact/hooks'
 import { get, send } from '../api.js'
-import { Action, Choice, Copy, Field, Problem } from '../elements.js'
+import { Action, Choice, Copy, Dialog, Field, Problem, Table, timeOf } from '../elements.js'
 import { onText, useLoaded } from '../hooks.js'
-import { Connectivity } from './connectivity.js'
-import { Connect, counted, Delete, EntityList, List, none, otherKind, pairsOf, titleOf } from './entities.js'
+import { session } from '../session.js'
+import { isReader, otherKind } from './activity.js'
+import { Check } from './connectivity.js'
+import { Letters } from './dead-letters.js'
+import { Delete, EntityList } from './entities.js'
+import { titleOf } from './list.js'
+import { Charts } from './live.js'
 
-/** @typedef {import('./entities.js').Kind} Kind */
-/** @typedef {import('./entities.js').Entity} Entity */
+/** @import { Kind } from './activity.js' */
+/** @import { Entity } from './list.js' */
 
 /** @param {import('../session.js').ViewProps} props */
 export function Entities({ path, route: [id], home }) {
   const kind = /** @type {Kind} */ (path)
-  return id === undefined ? html`<${EntityList} kind=${kind} />` : html`<${One} key=${id} kind=${kind} id=${id} home=${home} />`
+  return id === undefined
+    ? html`<${EntityList} kind=${kind} home=${home} />`
+    : html`<${One} key=${id} kind=${kind} id=${id} home=${home} />`
 }
 
 /** @param {{ kind: Kind, id: string, home: import('../session.js').Home }} props */
@@ -23,9 +30,8 @@ function One({ kind, id, home }) {
   const [isDeleting, setDeleting] = useState(false)
   const trail = html`<p class="trail"><a href=${`#/${kind}`}>All ${kind}</a></p>`
   if (entity === undefined) return html`${trail}<${Problem} error=${error} />`
-  const leave = () => {
-    location.hash = `#/${kind}`
-  }
+  const above = (/** @type {string} */ channel) =>
+    isReader(home) && html`<${Charts} key=${channel} id=${channel} filter=${{ publisher: entity.id }} first=${3600} height=${120} />`
   return html`${trail}
     <section class="card">
       <div class="row spread">
@@ -34,58 +40,70 @@ function One({ kind, id, home }) {
       </div>
       <dl class="facts">
         <dt>Id</dt><dd class="actions"><code>${entity.id}</code> <${Copy} text=${entity.id} label="Copy the id" /></dd>
-        ${entity.key !== undefined && html`<${Key} entityKey=${entity.key} />`}
+        ${entity.key !== undefined && html`<${Key} thing=${entity} onReplaced=${reload} />`}
         ${entity.metadata && html`<dt>Metadata</dt><dd><pre aria-label="Metadata" tabindex="0">${JSON.stringify(entity.metadata, null, 2)}</pre></dd>`}
       </dl>
       ${kind === 'channels' && html`<p class="actions"><a class="button" href=${`#/live/${entity.id}`}>Live</a> <a class="button" href=${`#/explorer/${entity.id}`}>Explorer</a></p>`}
     </section>
-    ${kind === 'things' && html`<${Connectivity} thing=${entity} home=${home} />`}
+    ${kind === 'things' && html`<section class="card"><h2>Messages</h2><${Check} thing=${entity} home=${home} above=${above} /></section>`}
     <div class="cards">
-      <${Connections} kind=${kind} entity=${entity} />
-      ${kind === 'things' && html`<${Sharing} path=${`things/${entity.id}/share`} onKeyReplaced=${reload} />`}
+      <section class="card"><h2>Connected ${otherKind[kind]}</h2><${EntityList} kind=${otherKind[kind]} to=${entity} /></section>
+      ${kind === 'things' && html`<${Certificates} thing=${entity} /><${Sharing} path=${`things/${entity.id}/share`} onKeyReplaced=${reload} />`}
     </div>
-    ${isDeleting && html`<${Delete} kind=${kind} entities=${new Map([[id, entity]])} onClose=${() => setDeleting(false)} onDone=${leave} />`}`
+    ${kind === 'things' && session.value.isAdministrator && home.services.includes('writer') && html`<h2>Dead letters</h2><${Letters} publisher=${id} />`}
+    ${isDeleting && html`<${Delete} kind=${kind} entities=${new Map([[id, entity]])} onClose=${() => setDeleting(false)} onDone=${() => location.assign(`#/${kind}`)} />`}`
 }
 
-/** @param {{ entityKey: string }} props */
-function Key({ entityKey }) {
+const graces = { 0: 'at once', 3600: 'in an hour', 86400: 'in a day' }
+
+/** @param {{ thing: Entity, onReplaced: () => void }} props */
+function Key({ thing: { id, key = '' }, onReplaced }) {
   const [isShown, setShown] = useState(false)
+  const [isReplacing, setReplacing] = useState(false)
+  const [grace, setGrace] = useState('0')
+  const replace = async () => {
+    await send('PATCH', `things/${id}/key`, { body: { grace_seconds: Number(grace) } })
+    setReplacing(false)
+    onReplaced()
+  }
   return html`<dt>Key</dt>
     <dd class="actions">
-      ${isShown && html`<code>${entityKey}</code> <${Copy} text=${entityKey} label="Copy the key" />`}
+      ${isShown && html`<code>${key}</code>`} <${Copy} text=${key} label="Copy the key" />
       <button type="button" aria-expanded=${isShown} onClick=${() => setShown(!isShown)}>${isShown ? 'Hide the key' : 'Show the key'}</button>
+      <button type="button" onClick=${() => setReplacing(true)}>Replace the key</button>
+      ${
+        isReplacing &&
+        html`<${Dialog} title="Replace the key?" onClose=${() => setReplacing(false)}>
+          <p>The device needs the new key before the old one ends.</p>
+          <${Choice} label="The old key ends" value=${grace} options=${Object.keys(graces)} titles=${Object.values(graces)} onChange=${setGrace} />
+          <${Action} kind="danger" action=${replace}>Replace<//>
+        <//>`
+      }
     </dd>`
 }
 
-/** @param {{ kind: Kind, entity: Entity }} props */
-function Connections({ kind, entity }) {
-  const other = otherKind[kind]
-  const own = new Map([[entity.id, entity]])
-  const [ticked, setTicked] = useState(none)
-  const [isConnecting, setConnecting] = useState(false)
-  const [turn, setTurn] = useState(0)
-  const again = () => {
-    setConnecting(false)
-    setTicked(none)
-    setTurn(turn + 1)
-  }
-  const disconnect = async () => {
-    await send('PUT', 'disconnect', { body: pairsOf(kind, own, ticked) })
-    again()
-  }
+/** @param {{ thing: Entity }} props */
+function Certificates({ thing }) {
+  const { value, error, reload } = useLoaded(signal => get(`serials/${thing.id}`, { query: { limit: 100 }, signal }), [])
+  /** @type {{ cert_serial: string, expiration: string, revocation_time?: string }[]} */
+  const certificates = value?.certs ?? []
+  const timeIn = (/** @type {string} */ text) => timeOf(Date.parse(text) / 1000)
+  const revoke = (/** @type {string} */ serial) => () =>
+    send('DELETE', 'certs/revoke', { body: { thing_id: thing.id, serial } }).then(reload)
+  const rows = certificates.map(({ cert_serial: serial, expiration, revocation_time: revoked }) => ({
+    key: serial,
+    cells: [
+      html`<code>${serial}</code>`,
+      timeIn(expiration),
+      revoked ? html`revoked ${timeIn(revoked)}` : html`<${Action} kind="danger" action=${revoke(serial)}>Revoke<//>`,
+    ],
+  }))
   return html`<section class="card">
-    <h2>Connected ${other}</h2>
-    <${List} key=${turn} kind=${other} path=${`${kind}/${entity.id}/${other}`} hasSearch=${false} ticked=${ticked} onTick=${setTicked}
-      empty=${kind === 'things' ? 'It may publish nowhere yet: connect it to a channel.' : 'No thing may publish here yet: connect one.'} />
-    <p class="actions">
-      <button type="button" onClick=${() => setConnecting(true)}>Connect ${other}</button>
-      ${ticked.size > 0 && html`<${Action} action=${disconnect}>Disconnect ${counted(ticked.size, other)}<//>`}
-    </p>
-    ${isConnecting && html`<${Connect} kind=${kind} entities=${own} onClose=${() => setConnecting(false)} onDone=${again} />`}
+    <h2>Certificates</h2>
+    <${Problem} error=${error} />
+    ${value && html`<${Table} caption="Certificates" columns=${['Serial', 'Valid until', 'State']} rows=${rows} empty="It has none: it uses its key." />`}
   </section>`
 }
-
-const rights = ['read', 'read,write', 'read,write,delete']
 
 /** @param {{ path: string, onKeyReplaced: () => void }} props */
 function Sharing({ path, onKeyReplaced }) {
@@ -94,23 +112,24 @@ function Sharing({ path, onKeyReplaced }) {
   const [replacesKey, setReplacesKey] = useState(false)
   const [outcome, setOutcome] = useState('')
   const body = { user_ids: [user.trim()], policies: given.split(',') }
-  const share = async () => {
-    setOutcome('')
-    await send('POST', path, { body })
-    setOutcome('Shared.')
-  }
-  const stop = async () => {
-    setOutcome('')
-    await send('DELETE', path, { body, query: replacesKey ? { rotate_key: true } : {} })
-    setOutcome(replacesKey ? 'No longer shared: the device needs its new key.' : 'No longer shared.')
-    if (replacesKey) onKeyReplaced()
-  }
+  const act =
+    (/** @type {string} */ method, /** @type {string} */ text, query = {}) =>
+    async () => {
+      setOutcome('')
+      await send(method, path, { body, query })
+      setOutcome(text)
+      if ('rotate_key' in query) onKeyReplaced()
+    }
+  const share = act('POST', 'Shared.')
+  const stop = replacesKey
+    ? act('DELETE', 'No longer shared: the device needs its new key.', { rotate_key: true })
+    : act('DELETE', 'No longer shared.')
   const isDisabled = user.trim() === ''
   return html`<section class="card">
     <h2>Share</h2>
     <p>Who may read a thing also sees its key, and can publish as the thing even after you stop sharing, until you replace the key.</p>
     <${Field} label="The user's id" hint="They copy it beside their email."><input value=${user} onInput=${onText(setUser)} /><//>
-    <${Choice} label="Rights" value=${given} options=${rights} onChange=${setGiven} />
+    <${Choice} label="Rights" value=${given} options=${['read', 'read,write', 'read,write,delete']} onChange=${setGiven} />
     <p>
       <label>
         <input type="checkbox" checked=${replacesKey} onChange=${() => setReplacesKey(!replacesKey)} /> Also replace the key when I stop sharing

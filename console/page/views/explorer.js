@@ -5,7 +5,7 @@ import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { ApiError, get, getPage } from '../api.js'
 import { ChannelChoice, ChannelLine, messagesOf, saveCsv } from '../channel-choice.js'
 import { Copy, count, Field, Named, Problem, Table, timeOf } from '../elements.js'
-import { enteredIn, useAction, useLoaded } from '../hooks.js'
+import { enteredIn, onSubmit, useAction, useLoaded } from '../hooks.js'
 
 /** The empty text filters like any other. @typedef {Record<string, string>} Query */
 /** Of OpenAPI. @typedef {{ name: string, in: string, description: string, schema: { enum?: string[], examples?: unknown[] } }} Parameter */
@@ -49,8 +49,7 @@ function Form({ path, parameters, formats }) {
   const faults = faultsOf(error)
   useLayoutEffect(() => /** @type {any} */ (form.current)?.querySelector('[aria-invalid=true]')?.focus(), [error])
 
-  const search = new URLSearchParams(query).toString()
-  const address = search === '' ? path : `${path}?${search}`
+  const address = `${path}?${new URLSearchParams(query)}`.replace(/\?$/, '')
   const url = new URL(address, document.baseURI).href
   const curl = `curl -H "Authorization: Bearer $TOKEN" '${url}'`
   const chosen = formats.filter(({ format }) => format === (query['format'] ?? 'messages'))
@@ -64,16 +63,12 @@ function Form({ path, parameters, formats }) {
     setPage(undefined)
     setPage(await getPage(path, asked))
   }
-  const submit = (/** @type {any} */ event) => {
-    event.preventDefault()
-    // The first page, also where the address is that of a later one.
-    const asked = queryIn(event.currentTarget)
-    void run(() => read(asked))
-  }
+  // The first page, also where the address is that of a later one.
+  const submit = onSubmit(entered => run(() => read(queryOf(entered))))
   // Not printed again for each key that is pressed in the form.
   const records = useMemo(() => page && html`<${Records} page=${page} />`, [page])
   const problemOf = (/** @type {string} */ start) => [...faults].find(([name]) => name.startsWith(start))?.[1]
-  const change = (/** @type {any} */ event) => setQuery(queryIn(event.currentTarget))
+  const change = (/** @type {any} */ event) => setQuery(queryOf(enteredIn(event.currentTarget)))
   const others = parameters.map(({ name }) => name).filter(name => !usual.includes(name))
   isUnfolded.current ||= problemOf(payloadPrefix) !== undefined || others.some(name => faults.has(name))
   const fields = (/** @type {readonly string[]} */ names) =>
@@ -126,9 +121,8 @@ function Value({ parameter: { name, description, schema }, problem, found = [] }
   <//>`
 }
 
-/** @param {HTMLFormElement} form @returns {Query} */
-function queryIn(form) {
-  const { payload = '', ...named } = enteredIn(form)
+/** @param {Record<string, string>} entered @returns {Query} */
+function queryOf({ payload = '', ...named }) {
   const lines = payload.split(/\r?\n/).filter(line => line.includes('='))
   const fields = lines.map(line => [payloadPrefix + line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)])
   return Object.fromEntries([...Object.entries(named), ...fields].map(([name, text]) => [name, text === '""' ? '' : text]))

@@ -6,9 +6,9 @@ import { get, send } from '../api.js'
 import { Action, Copy, Field, Icon, Problem } from '../elements.js'
 import { onText, useLoaded } from '../hooks.js'
 import { Check } from './connectivity.js'
-import { titleOf } from './entities.js'
+import { titleOf } from './list.js'
 
-/** @typedef {import('./entities.js').Entity} Entity */
+/** @import { Entity } from './list.js' */
 
 const demoCommand = './sluice up --demo'
 
@@ -23,13 +23,13 @@ export function FirstSteps({ home, sample, onDone }) {
     if (thing === undefined) device.reload()
   }, [sample.at])
   if (!device.value && device.isLoading) return null
-  return html`<div class="guide">
+  return html`<div class="cards">
     <section class="card">
       <h2>Three steps to your first message</h2>
       <${Problem} error=${device.error} />
       ${
         device.value &&
-        html`<ol class="plain steps">
+        html`<ol class="plain stack steps">
           <${Step} number="1" title="Create a device" isDone=${thing !== undefined}>
             ${
               thing && channel
@@ -68,16 +68,12 @@ function Step({ number, title, isDone, children }) {
   </li>`
 }
 
-/** A thing that is connected, and its channel; nothing if there is none. @param {AbortSignal} signal */
+/** The newest thing and its channel, if it is connected. @param {AbortSignal} signal @returns {Promise<Entity[]>} */
 async function findDevice(signal) {
-  /** @type {Entity[]} */
-  const things = (await get('things', { query: { limit: 10 }, signal })).things
-  for (const thing of things) {
-    /** @type {Entity[]} */
-    const [channel] = (await get(`things/${thing.id}/channels`, { query: { limit: 1 }, signal })).channels
-    if (channel !== undefined) return [thing, channel]
-  }
-  return []
+  const [thing] = (await get('things', { query: { dir: 'desc', limit: 1 }, signal })).things
+  if (thing === undefined) return []
+  const [channel] = (await get(`things/${thing.id}/channels`, { query: { limit: 1 }, signal })).channels
+  return channel === undefined ? [] : [thing, channel]
 }
 
 /** @param {{ onDone: () => void }} props */

@@ -1,13 +1,13 @@
 // A channel's series as charts that follow its stream, and further back what is stored.
 
 import { html } from 'htm/preact'
-import { useEffect, useMemo, useState } from 'preact/hooks'
+import { useMemo, useState } from 'preact/hooks'
 import { get, getPage } from '../api.js'
 import { ChannelChoice, ChannelLine, messagesOf, saveCsv } from '../channel-choice.js'
-import { Chart, Swatch } from '../chart.js'
+import { Chart, swatch } from '../chart.js'
 import { Action, Choice, count, Field, Named, Problem, rough, State, Table, timeOf } from '../elements.js'
 import { loadHistory } from '../history.js'
-import { enteredIn, useFollowed, useLoaded } from '../hooks.js'
+import { enteredIn, useEvery, useFollowed, useLoaded } from '../hooks.js'
 import { columnsOf, openStore, seriesMax } from '../points.js'
 
 /** In seconds; `to`: undefined while it follows. @typedef {{ span: number, to: number | undefined }} Window */
@@ -17,7 +17,6 @@ const spans = [10, 60, 600, 3600, 21_600, 86_400, 604_800, 2_592_000]
 const spanNames = ['10 s', '1 min', '10 min', '1 hour', '6 hours', '1 day', '7 days', '30 days']
 const spanMin = 0.1
 const columns = 500
-const height = 260
 const drawMs = 100
 /** Clocks of devices that are further ahead do not move the range. */
 const aheadMax = 300
@@ -46,16 +45,13 @@ function Channel({ id, query }) {
     <${Charts} key=${JSON.stringify(filter)} id=${id} filter=${filter} />`
 }
 
-/** @param {{ id: string, filter: Record<string, string> }} props */
-function Charts({ id, filter }) {
+/** @param {{ id: string, filter: Record<string, string>, first?: number, height?: number }} props `first`: the length of the range at first */
+export function Charts({ id, filter, first = 60, height = 260 }) {
   const messages = messagesOf(id)
   const store = useMemo(openStore, [])
-  const [window, setWindow] = useState(/** @type {Window} */ ({ span: 60, to: undefined }))
+  const [window, setWindow] = useState(/** @type {Window} */ ({ span: first, to: undefined }))
   const [frames, draw] = useState(0)
-  useEffect(() => {
-    const timer = setInterval(() => draw(frames => frames + 1), drawMs)
-    return () => clearInterval(timer)
-  }, [])
+  useEvery(drawMs, () => draw(frames => frames + 1))
   const { isOpen, error } = useFollowed(`${messages}/stream?${new URLSearchParams(filter)}`, ({ event, data }) => {
     if (event === 'lost') store.gaps++
     else if (event === undefined) store.add(JSON.parse(data))
@@ -120,7 +116,7 @@ function Charts({ id, filter }) {
         rows=${all.map(series => ({
           key: series.key,
           cells: [
-            html`<${Swatch} ...${lineOf(series)} /> ${series.name}`,
+            html`${swatch(lineOf(series))} ${series.name}`,
             html`<code>${series.newest.text}</code>`,
             series.unit,
             series.subtopic,

@@ -7,11 +7,19 @@ import { count, Named, Problem, rough, State, Table, timeOf } from '../elements.
 import { useFollowed } from '../hooks.js'
 import { FirstSteps } from './first-steps.js'
 
-/** @typedef {import('../session.js').Sample} Sample */
+/** @import { Line, Range } from '../chart.js' */
+/** @import { Sample } from '../session.js' */
 
 const samplesMax = 300
 /** The first seconds would otherwise be as wide as the chart. */
 const spanMin = 15
+/** What the figures mean. @type {Record<string, string>} */
+const told = {
+  in: 'Accepted a second.',
+  stored: 'Stored a second.',
+  messages: 'In the log, not stored yet.',
+  seconds: 'Age of the oldest.',
+}
 
 /** What the platform reports each second, oldest first. @param {import('../session.js').Home | undefined} home undefined for those who may not see it @returns {import('../session.js').Samples} */
 export function useSamples(home) {
@@ -43,13 +51,13 @@ export function Overview({ home, overview }) {
     <${Rates} samples=${samples} />
     <div class="cards">
       <${Dependencies} sample=${sample} />
-      <section class="card flush">
+      <section class="card">
         <h2>Dead letters by rule</h2>
         <${Table} caption="Dead letters by rule" columns=${['Rule', 'Open']} empty="None is open: every message was stored."
           rows=${letters.map(([rule, open]) => ({ key: rule, cells: [html`<a href=${`#/dead-letters/rule/${rule}`}>${rule}</a>`, count(open)] }))} />
       </section>
     </div>
-    <section class="card flush">
+    <section class="card">
       <h2>Newest messages</h2>
       <${Table} caption="Newest messages" columns=${['Received', 'Channel', 'Thing', 'Subtopic', 'Payload']} empty="None is in the log."
         rows=${sample.newest.map(({ id, time, channel, publisher, subtopic, payload }) => ({
@@ -65,12 +73,26 @@ export function Overview({ home, overview }) {
     </section>`
 }
 
+/** What the counts mean, and the view of each. @type {Record<string, readonly [string, string?]>} */
+const meanings = {
+  received: ['Messages that were accepted, and are in the log.', 'explorer'],
+  stored: ['Messages whose records are in the store, each once.', 'explorer'],
+  dead_lettered: ['Messages that could not be decoded or stored: they are kept, with the rule that they break.', 'dead-letters'],
+  filtered: ['Messages that no subject of the writer matches.'],
+  empty: ['Messages without a record.'],
+  lost: ['Messages that left the log before the writer had read them.'],
+  waiting: ['Messages in the log that the writer has not stored yet.'],
+}
+
 /** The count of each end that a message can have, as a sum. @param {{ sample: Sample }} props */
 export function Ledger({ sample: { ledger } }) {
   const { received, ...parts } = ledger
   const sum = Object.values(parts).reduce((sum, value) => sum + value, 0)
-  const part = (/** @type {string} */ name, /** @type {string} */ sign, /** @type {number} */ value) =>
-    html`<div><dt>${name.replace('_lettered', ' letters')}</dt><dd class="figure"><small>${sign}</small> ${count(value)}</dd></div>`
+  const part = (/** @type {string} */ name, /** @type {string} */ sign, /** @type {number} */ value) => {
+    const [text, view] = meanings[name] ?? []
+    const number = html`<${view ? 'a' : 'span'} class="figure" href=${view && `#/${view}`} tabindex="0" title=${text}><small>${sign}</small> ${count(value)}<//>`
+    return html`<div><dt>${name.replace('_lettered', ' letters')}</dt><dd>${number}</dd></div>`
+  }
   return html`<section class="card">
     <div class="row spread">
       <h2>Every message</h2>
@@ -85,7 +107,6 @@ export function Ledger({ sample: { ledger } }) {
 /** @param {{ samples: readonly Sample[] }} props */
 export function Rates({ samples }) {
   const [first, last] = /** @type {[Sample, Sample]} */ ([samples[0], samples.at(-1)])
-  const [times, lags] = [samples.map(({ at }) => at), samples.map(({ lag }) => lag.messages)]
   const ratesOf = (/** @type {'received' | 'stored'} */ of) =>
     samples.map(({ at, ledger }, nth) => {
       const before = samples[nth - 1]
@@ -97,26 +118,24 @@ export function Rates({ samples }) {
   // From the first sample on: a chart whose left is empty looks as if nothing had happened there.
   const range = { from: Math.max(last.at - samplesMax, Math.min(first.at, last.at - spanMin)), to: last.at }
   const since = samples.length < samplesMax ? html`since ${timeOf(first.at)}, when this page began to look` : 'in the last five minutes'
-  const [accent, waiting] = ['var(--accent)', 'var(--waiting)']
+  const lag = { messages: count(last.lag.messages), seconds: rough(last.lag.seconds) }
+  const shared = { range, times: samples.map(({ at }) => at), since }
   return html`<div class="cards">
-    <section class="card">
-      <h2>Messages a second</h2>
-      <p class="row">${Object.entries(now).map(([name, rate]) => html`<span class="figure">${rate} <small>${name}</small></span>`)}</p>
-      <${Chart} label=${`Messages a second, now ${now.in} in and ${now.stored} stored`} isCount range=${range}
-        data=${[times, received, stored]} series=${[{ label: 'in', color: waiting, isDashed: true }, { label: 'stored', color: accent }]} />
-      <p class="quiet small">${since}</p>
-    </section>
-    <section class="card">
-      <h2>Lag</h2>
-      <p class="row">
-        <span class="figure">${count(last.lag.messages)} <small>messages</small></span>
-        <span class="figure">${rough(last.lag.seconds)} <small>seconds</small></span>
-      </p>
-      <${Chart} label=${`Messages that wait, now ${count(last.lag.messages)}`} isCount range=${range}
-        data=${[times, lags]} series=${[{ color: accent }]} />
-      <p class="quiet small">${since}</p>
-    </section>
+    <${Rate} title="Messages a second" now=${now} label=${`Messages a second, now ${now.in} in and ${now.stored} stored`}
+      data=${[received, stored]} series=${[{ label: 'in', color: 'var(--waiting)', isDashed: true }, { label: 'stored', color: 'var(--accent)' }]} ...${shared} />
+    <${Rate} title="Lag" now=${lag} label=${`Messages that wait, now ${lag.messages}`}
+      data=${[samples.map(({ lag }) => lag.messages)]} series=${[{ color: 'var(--accent)' }]} ...${shared} />
   </div>`
+}
+
+/** @param {{ title: string, now: Record<string, string>, label: string, range: Range, times: number[], data: any[], series: Line[], since: unknown }} props */
+function Rate({ title, now, label, range, times, data, series, since }) {
+  return html`<section class="card">
+    <h2>${title}</h2>
+    <p class="row">${Object.entries(now).map(([name, value]) => html`<span class="figure" tabindex="0" title=${told[name]}>${value} <small>${name}</small></span>`)}</p>
+    <${Chart} label=${label} isCount range=${range} data=${[times, ...data]} series=${series} />
+    <p class="quiet small">${since}</p>
+  </section>`
 }
 
 /** @param {{ sample: Sample }} props */

@@ -4,7 +4,7 @@ import { html } from 'htm/preact'
 import { useEffect } from 'preact/hooks'
 import { send } from '../api.js'
 import { Field, Problem } from '../elements.js'
-import { enteredIn, useAction } from '../hooks.js'
+import { onSubmit, useAction } from '../hooks.js'
 import { session } from '../session.js'
 
 /** @param {{ home: import('../session.js').Home, code: string | undefined }} props `code`: of a sign-in link */
@@ -19,13 +19,10 @@ export function SignIn({ home, code }) {
     if (code !== undefined) void run('console/sign-in', { code }, false)
   }, [])
 
-  /** @param {SubmitEvent} event */
-  const submit = event => {
-    event.preventDefault()
-    const { token, keep, email, password } = enteredIn(/** @type {HTMLFormElement} */ (event.target))
+  const submit = onSubmit(({ token, keep, email, password }) => {
     if (hasUsers) void run('tokens', { email, password }, keep !== undefined)
     else session.start(token ?? '', { keep: keep !== undefined })
-  }
+  })
 
   return html`<main class="narrow">
     <h1 class="actions"><img src="console/icon.svg" alt="" width="32" height="32" /> Sluice</h1>
