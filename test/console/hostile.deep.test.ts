@@ -133,6 +133,10 @@ describeUnlessMissing('the console', missingChromium(), () => {
       expect(await visitor.page.locator('[onerror], [onload], main script, main img').count(), name).toBe(0)
       await visitor.page.keyboard.press('Escape')
     }
+    await visitor.page.keyboard.press('/')
+    await visitor.page.getByRole('combobox', { name: 'Search' }).fill('onerror')
+    await visitor.page.getByRole('listbox').getByRole('option').nth(1).waitFor()
+    expect(await visitor.page.locator('[onerror], [onload], dialog script, dialog img').count()).toBe(0)
   })
 
   describe.each(['light', 'dark'] as const)('in %s', colorScheme => {
@@ -147,6 +151,7 @@ describeUnlessMissing('the console', missingChromium(), () => {
           [`#/things/${site.thing}`, 'Connect channels'],
           [`#/things/${site.thing}`, 'Delete'],
           [`#/things/${site.thing}`, 'Replace the key'],
+          ['#/overview', 'Search'],
           [`#/dead-letters/${site.letter}`, 'Replay 1'],
         ] as const) {
           await visitor.go(hash)

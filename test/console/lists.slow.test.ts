@@ -1,4 +1,4 @@
-// Lists of thousands of things, and the page of one thing, in a real browser.
+// Lists of thousands of things, the page of one thing, and the search that finds any of them, in a real browser.
 
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -186,5 +186,56 @@ describeUnlessMissing('the console', missingChromium(), () => {
     await dialog.getByRole('button', { name: 'Replace', exact: true }).click()
     await dialog.waitFor({ state: 'detached' })
     expect((await publish(platform.url, site, [{ n: 'level', v: 1 }])).status).toBe(401)
+  })
+
+  test('finds a device by its external id, channels, dead letters and pages, by keyboard alone', async () => {
+    const [visitor, site] = await Promise.all([visitAs(administrator), makeSiteOf(platform.url, administrator)])
+    await using _ = visitor
+    const { page } = visitor
+    const config = { external_id: '02:42:ac:11:00:07', external_key: 'f3a1c6d0b5e84c1f', thing_id: site.thing, channels: [site.channel] }
+    await ask(site, 'POST', '/things/configs', config)
+    const letter = String((await expectStatus(publish(platform.url, site, '[{"n":"a","v":1,"vs":"two"}]'), 202)).json!['id'])
+    await expect
+      .poll(async () => (await call(platform.url, 'GET', `/admin/dead-letters/${letter}`, { authorization: site.owner })).status)
+      .toBe(200)
+    const box = page.getByRole('combobox', { name: 'Search' })
+    const found = page.getByRole('listbox').getByRole('option')
+    const hash = () => page.evaluate('location.hash')
+    const search = async (text: string, count: number) => {
+      await page.locator('#content').focus()
+      await page.keyboard.press('/')
+      await box.fill(text)
+      await expect.poll(() => found.count()).toBe(count)
+    }
+    await search('02:42:ac:11:00:07', 1)
+    await page.keyboard.press('Enter')
+    await expect.poll(hash).toBe(`#/things/${site.thing}`)
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+
+    await search(letter, 1)
+    await page.keyboard.press('Enter')
+    await expect.poll(hash).toBe(`#/dead-letters/${letter}`)
+
+    await search(site.channel, 1)
+    await page.keyboard.press('Enter')
+    await expect.poll(hash).toBe(`#/channels/${site.channel}`)
+
+    await search('', 6)
+    for (const key of ['ArrowUp', 'ArrowUp', 'ArrowDown']) await page.keyboard.press(key)
+    expect(await page.getByRole('listbox').getByRole('option', { selected: true }).innerText()).toContain('Dead letters')
+    await page.keyboard.press('Escape')
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    expect(await hash()).toBe(`#/channels/${site.channel}`)
+    await search('explor', 1)
+    await page.keyboard.press('Enter')
+    await page.getByRole('heading', { name: 'Explorer' }).waitFor()
+    // A slash in a field is a slash.
+    await page.getByLabel('Channel id').press('/')
+    expect(await page.getByLabel('Channel id').inputValue()).toBe('/')
+
+    await using stranger = await visitAs(user)
+    await stranger.page.keyboard.press('/')
+    await stranger.page.getByRole('combobox', { name: 'Search' }).fill('02:42:ac:11:00:07')
+    await stranger.page.getByText('Nothing is found.').waitFor()
   })
 })

@@ -117,6 +117,15 @@ try {
         await page.getByText('Each message is stored exactly once').waitFor()
       },
     ],
+    [
+      'search',
+      '#/things',
+      async page => {
+        await page.keyboard.press('/')
+        await page.getByRole('combobox', { name: 'Search' }).fill('pump')
+        await page.getByRole('listbox').getByRole('option').first().waitFor()
+      },
+    ],
     ['account', '#/things', (_, visitor) => visitor.inAccount()],
   ])
 } finally {
