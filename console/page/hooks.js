@@ -82,7 +82,7 @@ export function onText(take) {
   return (/** @type {any} */ { target }) => take(target.value)
 }
 
-/** Calls `take` with the fields of the form. @param {(entered: Record<string, string>) => void} take */
+/** Calls `take` with the fields of the form. @param {(entered: Record<string, string>) => unknown} take */
 export function onSubmit(take) {
   return (/** @type {any} */ event) => {
     event.preventDefault()
