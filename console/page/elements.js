@@ -132,10 +132,8 @@ export function Named({ kind, id }) {
 }
 
 /** Numbers, whole and with three digits. */
-export const count = (/** @type {number} */ value) => whole.format(value)
-export const rough = (/** @type {number} */ value) => short.format(value)
-const whole = new Intl.NumberFormat('en-GB', { maximumFractionDigits: 0 })
-const short = new Intl.NumberFormat('en-GB', { maximumSignificantDigits: 3 })
+export const count = (/** @type {number} */ value) => value.toLocaleString('en-GB', { maximumFractionDigits: 0 })
+export const rough = (/** @type {number} */ value) => value.toLocaleString('en-GB', { maximumSignificantDigits: 3 })
 const dated = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' })
 const timed = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' })
 
