@@ -68,6 +68,35 @@ export function fillNewNames(brokers: readonly string[], topic: string, messages
   }))
 }
 
+export interface Fleet {
+  readonly messages: number
+  readonly partitions: number
+  /** Each message is of the next one. */
+  readonly series: number
+  /** JSON messages in so many formats; SenML if 0. */
+  readonly formats: number
+}
+
+/** Creates the topic and appends messages of one record. */
+export function fillFleet(
+  brokers: readonly string[],
+  topic: string,
+  { messages, partitions: count, series, formats }: Fleet,
+): Promise<void> {
+  const epochUs = Date.now() * 1000 - messages * betweenUs
+  function messageAt(at: number): OutgoingMessage {
+    const thing = (at % series) % things
+    const rank = Math.floor((at % series) / things)
+    const value = 20 + (at % 97) / 10
+    const senml = `[{"n":"urn:dev:ow:10e2073a0108${thing}:temperature${rank === 0 ? '' : rank}","u":"Cel","v":${value}}]`
+    const message = { ...fleetMessage({ at: thing, records: 1, createdUs: epochUs + at * betweenUs }), payload: Buffer.from(senml) }
+    if (formats === 0) return message
+    const payload = Buffer.from(`{"temperature":${value},"running":${at % 3 !== 0}}`)
+    return { ...message, subtopic: `floor.3.format-${at % formats}`, contentType: 'application/json', payload }
+  }
+  return append(brokers, topic, messages, messageAt, count)
+}
+
 /** Creates the topic and appends nested documents, keyed by the device, without any header. */
 export function fillForeign(brokers: readonly string[], topic: string, messages: number): Promise<void> {
   const epochMs = Date.now() - messages
@@ -86,9 +115,16 @@ export function fillForeign(brokers: readonly string[], topic: string, messages:
 }
 
 /** Creates the topic. */
-export function openTopic(brokers: readonly string[], topic: string): Promise<KafkaLog> {
+export function openTopic(brokers: readonly string[], topic: string, partitionCount = partitions): Promise<KafkaLog> {
   return openKafkaLog(
-    { ...Value.Create(kafkaLogOptions), brokers: [...brokers], topic, partitions, queueBytes: 256 * 2 ** 20, appendTimeoutMs: 60_000 },
+    {
+      ...Value.Create(kafkaLogOptions),
+      brokers: [...brokers],
+      topic,
+      partitions: partitionCount,
+      queueBytes: 256 * 2 ** 20,
+      appendTimeoutMs: 60_000,
+    },
     createLogger({ level: 'warn', pretty: false }),
   )
 }
@@ -98,8 +134,9 @@ async function append(
   topic: string,
   messages: number,
   messageAt: (at: number) => OutgoingMessage,
+  partitionCount = partitions,
 ): Promise<void> {
-  const log = await openTopic(brokers, topic)
+  const log = await openTopic(brokers, topic, partitionCount)
   for (let first = 0; first < messages; first += appended) {
     await log.append(Array.from({ length: Math.min(appended, messages - first) }, (_, step) => messageAt(first + step)))
   }
