@@ -78,6 +78,8 @@ test.each([
   [`${messages}/a.b`, true, true],
   [`${messages}/#`, false, true],
   [`${messages}/+/b`, false, true],
+  [`$share/workers/${messages}/#`, false, true],
+  ['$share/workers/channels/#', false, false],
   ['channels/+/messages', false, false],
   ['channels/#', false, false],
   ['#', false, false],
