@@ -1,23 +1,21 @@
-// MQTT of `./sluice up` beside Mosquitto on the same machine, each broker in turn: messages with QoS 1 that are acknowledged a second (by Sluice when they are
+// MQTT of `./sluice up` beside Mosquitto and HiveMQ CE on the same machine, each broker in turn: messages with QoS 1 that are acknowledged a second (by Sluice when they are
 // durable), deliveries of one publisher to many subscribers, the time from publishing to delivery at half of that load, and the memory of connections
 // that only wait. The clients are in one process, the same for all.
 //
-// Mosquitto runs twice: without persistence, and with a session that is away, whose messages it saves once a second.
+// Mosquitto runs twice: without persistence, and with a session that is away, whose messages it saves once a second. HiveMQ CE writes those of such a
+// session to files before it acknowledges them, and flushes these to the disk once a second.
 //
 // node benchmarks/up/mqtt/index.ts [--rounds 3] [--seconds 8] [--connections 100] [--window 8] [--subscribers 1000] [--rate 50] [--idle 10000]
 
-import { type ChildProcess, fork, spawn } from 'node:child_process'
+import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync } from 'node:fs'
-import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { freePort } from '../../../test/servers/process/free-port.ts'
 import { call, expectStatus, makeSite } from '../../../test/up/operator.ts'
 import { disposableFolder, startPlatform } from '../../../test/up/platform.ts'
 import { median } from '../../median-time.ts'
 import { cpuSeconds, residentKb } from '../../process-figures.ts'
+import { type Broker, startOthers } from './brokers.ts'
 import type { Answer, Order } from './clients.ts'
 
 const { values } = parseArgs({
@@ -41,21 +39,11 @@ const [rounds, seconds, connections, window, subscribers, rate, idle] = [
   values.idle,
 ].map(Number) as [number, number, number, number, number, number, number]
 
-interface Broker {
-  readonly name: string
-  readonly pid: number
-  readonly port: number
-  readonly keys: readonly string[]
-  readonly topic: string
-  stop(): Promise<unknown>
-}
-
 interface Figure extends Answer {
   readonly perSecond: number
   readonly cpuUs: number
 }
 
-const mosquitto = '/usr/sbin/mosquitto'
 const settleMs = 5_000
 const connectionsOfKey = 100
 const warmConnections = 200
@@ -76,24 +64,8 @@ async function startSluice(folder: string): Promise<Broker> {
     keys.push(...things.map(({ key }) => key))
   }
   const topic = `channels/${site.channel}/messages`
-  return { name: './sluice up', pid: platform.process.pid!, port: Number(port), keys, topic, stop: () => platform.stop() }
-}
-
-async function startMosquitto(folder: string, isSaving: boolean): Promise<Broker> {
-  const port = await freePort()
-  const common = [`listener ${port} 127.0.0.1`, 'allow_anonymous true', 'user root', 'max_inflight_messages 0', 'max_queued_messages 0']
-  const saving = ['persistence true', `persistence_location ${folder}/`, 'autosave_interval 1']
-  const file = join(folder, 'mosquitto.conf')
-  await writeFile(file, `${[...common, ...(isSaving ? saving : ['persistence false'])].join('\n')}\n`)
-  const server = spawn(mosquitto, ['-c', file], { stdio: ['ignore', 'ignore', 'pipe'] })
-  server.stderr.setEncoding('utf8')
-  for await (const text of server.stderr) if ((text as string).includes(' running')) break
-  server.stderr.resume()
-  async function stop(): Promise<void> {
-    server.kill('SIGKILL')
-    await once(server, 'exit')
-  }
-  return { name: isSaving ? 'mosquitto, saves' : 'mosquitto', pid: server.pid!, port, keys: [], topic: 'channels/1/messages', stop }
+  const stop = (): Promise<unknown> => platform.stop()
+  return { name: './sluice up', isSaving: false, pid: platform.process.pid!, port: Number(port), keys, topic, stop }
 }
 
 async function ask(clients: ChildProcess, { port, keys, topic }: Broker, part: Pick<Order, 'kind'> & Partial<Order>): Promise<Answer> {
@@ -119,17 +91,14 @@ function line(name: string, figures: readonly Figure[], reference?: readonly Fig
 }
 
 await using folder = await disposableFolder()
-await using unsaved = await disposableFolder()
-await using saved = await disposableFolder()
+await using others = await disposableFolder()
 const clients = fork(new URL('clients.ts', import.meta.url))
-const sluice = await startSluice(folder.path)
-const brokers = [sluice]
-if (existsSync(mosquitto)) brokers.push(await startMosquitto(unsaved.path, false), await startMosquitto(saved.path, true))
-else console.log(`${mosquitto} is missing (apt install mosquitto): Sluice is measured alone`)
-const saving = brokers[2]
-if (saving !== undefined) await ask(clients, saving, { kind: 'leave-session' })
+const brokers = [await startSluice(folder.path), ...(await startOthers(others.path))]
+const reference = brokers.findIndex(({ name }) => name === 'mosquitto')
+for (const broker of brokers) if (broker.isSaving) await ask(clients, broker, { kind: 'leave-session' })
 
-for (const broker of brokers.slice(0, 2)) {
+for (const broker of brokers) {
+  if (broker.isSaving) continue
   // What the first connections load is not theirs.
   await ask(clients, broker, { kind: 'wait', connections: warmConnections })
   await ask(clients, broker, { kind: 'close' })
@@ -148,17 +117,17 @@ const delivered = brokers.map((): Figure[] => [])
 for (let round = 0; round < rounds; round++) {
   for (const [nth, broker] of brokers.entries()) published[nth]!.push(await measured(clients, broker, { kind: 'publish' }))
   for (const [nth, broker] of brokers.entries())
-    if (broker !== saving) fannedOut[nth]!.push(await measured(clients, broker, { kind: 'fan-out' }))
+    if (!broker.isSaving) fannedOut[nth]!.push(await measured(clients, broker, { kind: 'fan-out' }))
 }
 for (const [nth, broker] of brokers.entries()) {
   const half = Math.round(median(published[nth]!.map(({ perSecond }) => perSecond)) / 2)
-  if (broker !== saving) delivered[nth]!.push(await measured(clients, broker, { kind: 'deliver', rate: half }))
+  if (!broker.isSaving) delivered[nth]!.push(await measured(clients, broker, { kind: 'deliver', rate: half }))
 }
 
 console.log(`QoS 1, ${connections} connections, ${window} messages unacknowledged each: acknowledged, and the time until then`)
-for (const [nth, { name }] of brokers.entries()) line(name, published[nth]!, published[1])
+for (const [nth, { name }] of brokers.entries()) line(name, published[nth]!, published[reference])
 console.log(`QoS 0, ${rate} messages a second to ${subscribers} subscribers: delivered, and the time since they were due`)
-for (const [nth, { name }] of brokers.entries()) if (fannedOut[nth]!.length > 0) line(name, fannedOut[nth]!, fannedOut[1])
+for (const [nth, { name }] of brokers.entries()) if (fannedOut[nth]!.length > 0) line(name, fannedOut[nth]!, fannedOut[reference])
 console.log('QoS 1 at half of what was acknowledged, one subscriber: delivered, and the time since they were due')
 for (const [nth, { name }] of brokers.entries()) if (delivered[nth]!.length > 0) line(name, delivered[nth]!)
 
