@@ -93,7 +93,9 @@ function line(name: string, figures: readonly Figure[], reference?: readonly Fig
 await using folder = await disposableFolder()
 await using others = await disposableFolder()
 const clients = fork(new URL('clients.ts', import.meta.url))
-const brokers = [await startSluice(folder.path), ...(await startOthers(others.path))]
+// First those that end with this process, also if another does not start.
+const peers = await startOthers(others.path)
+const brokers = [await startSluice(folder.path), ...peers]
 const reference = brokers.findIndex(({ name }) => name === 'mosquitto')
 for (const broker of brokers) if (broker.isSaving) await ask(clients, broker, { kind: 'leave-session' })
 
