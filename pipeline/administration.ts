@@ -2,6 +2,7 @@
 
 import type { FastifyRequest } from 'fastify'
 import { HttpError } from '../http/errors.ts'
+import { errorAnswers } from '../http/openapi/error-schema.ts'
 import { clientAddressOf } from '../http/requests/client-address.ts'
 import type { HttpServer } from '../http/server.ts'
 import { LogUnavailableError } from './log.ts'
@@ -48,6 +49,13 @@ export interface AdministratorRoute {
   readonly failures: <Result>(work: () => Promise<Result>) => Promise<Result>
 }
 
+/** Of each such route. */
+export const administratorSchema = { tags: ['administration'], security: [{ user: [] }] }
+export const refusals = errorAnswers('unauthenticated', 'forbidden', 'conflict')
+
+/** The index of the audit log takes no longer texts than 2,700 bytes. */
+const notedCharactersMax = 500
+
 const decorator = 'administrator'
 
 /** Call it once in the plugin whose routes use it. */
@@ -67,7 +75,8 @@ export function administratorRoute(app: HttpServer, { isAdministrator, userOf, n
     async note(request, action, objects = []) {
       const user = await userOf(tokenOf(request)!)
       if (user === undefined) throw new HttpError('unauthenticated')
-      await note({ user, address: clientAddressOf(request), request: request.id }, action, objects)
+      const noted = objects.map(object => object.slice(0, notedCharactersMax))
+      await note({ user, address: clientAddressOf(request), request: request.id }, action, noted)
     },
     async failures(work) {
       try {

@@ -2,9 +2,8 @@
 
 import { Type } from 'typebox'
 import { HttpError } from '../../http/errors.ts'
-import { errorAnswers } from '../../http/openapi/error-schema.ts'
 import type { HttpServer } from '../../http/server.ts'
-import { type Administration, administratorRoute } from '../administration.ts'
+import { type Administration, administratorRoute, administratorSchema, refusals } from '../administration.ts'
 import { type MessageId, parseMessageId } from '../message-id.ts'
 import type { TraceReport } from './trace.ts'
 import type { VerifyReport } from './verify.ts'
@@ -126,14 +125,12 @@ const traceReport = Type.Unsafe<TraceReport>(
 export function auditRoutes({ verify, trace }: AuditParts, administration: Administration): (app: HttpServer) => Promise<void> {
   return async app => {
     const { onRequest, demand, failures } = administratorRoute(app, administration)
-    const common = { tags: ['administration'], security: [{ user: [] }] }
-    const refusals = errorAnswers('unauthenticated', 'forbidden', 'conflict')
     let verifying = false
 
     app.get('/admin/verify', {
       onRequest,
       schema: {
-        ...common,
+        ...administratorSchema,
         operationId: 'verifyStore',
         summary: 'Verify that each message of the log is stored exactly once or is a dead letter',
         description:
@@ -158,7 +155,7 @@ export function auditRoutes({ verify, trace }: AuditParts, administration: Admin
     app.get('/admin/messages/:id/trace', {
       onRequest,
       schema: {
-        ...common,
+        ...administratorSchema,
         operationId: 'traceMessage',
         summary: 'Trace one message',
         params: Type.Object({ id: Type.String({ maxLength: 300, description: 'The id returned by ingest.', examples: ['1-7-1027'] }) }),

@@ -5,8 +5,9 @@ import { Type } from 'typebox'
 import { HttpError } from '../../http/errors.ts'
 import { bodyCodes, errorAnswers } from '../../http/openapi/error-schema.ts'
 import type { HttpServer } from '../../http/server.ts'
-import { type Administration, administratorRoute } from '../administration.ts'
-import type { Job, JobStatus } from '../job.ts'
+import { type Administration, administratorRoute, administratorSchema, refusals } from '../administration.ts'
+import type { Job } from '../job.ts'
+import { jobRoutes } from '../job-routes.ts'
 import type { DeadLetterFilter } from './filter.ts'
 import type { DeadLetterQueue, DropReport } from './queue.ts'
 import type { ReplayReport } from './replay.ts'
@@ -100,37 +101,23 @@ const dropSchema = Type.Unsafe<DropReport>(
     { title: 'DroppedDeadLetters', description: 'The result of a drop.' },
   ),
 )
-const statusSchema = Type.Unsafe<JobStatus<ReplayReport>>(
-  Type.Object(
-    {
-      state: Type.Enum(['none', 'running', 'done', 'failed'], { description: '`none`: no replay since the process started.' }),
-      job: Type.Integer({ description: 'Number of the replay since the process started.', examples: [1] }),
-      done: Type.Integer({ description: 'Offsets of the dead-letter topic read so far.', examples: [12] }),
-      total: Type.Integer({ description: 'Total number of offsets to read.', examples: [12] }),
-      report: Type.Optional(
-        Type.Object(
-          {
-            replayed: Type.Integer({ description: 'Dead letters stored; in a dry run, those that would be tried.', examples: [3] }),
-            left: Type.Integer({ description: 'Dead letters that stay open.', examples: [1] }),
-            reasons: Type.Array(
-              Type.Object(
-                {
-                  id: Type.String({ examples: ['1-7-1027'] }),
-                  reason: Type.String({ examples: ['time-range: the time 12 is before 2^28 s'] }),
-                },
-                { title: 'LeftDeadLetter' },
-              ),
-              { description: 'Why, for the first of those.' },
-            ),
-            missing: Type.Array(Type.String(), { description: 'Ids without a dead letter.', examples: [[]] }),
-          },
-          { title: 'ReplayReport' },
-        ),
+const reportSchema = Type.Object(
+  {
+    replayed: Type.Integer({ description: 'Dead letters stored; in a dry run, those that would be tried.', examples: [3] }),
+    left: Type.Integer({ description: 'Dead letters that stay open.', examples: [1] }),
+    reasons: Type.Array(
+      Type.Object(
+        {
+          id: Type.String({ examples: ['1-7-1027'] }),
+          reason: Type.String({ examples: ['time-range: the time 12 is before 2^28 s'] }),
+        },
+        { title: 'LeftDeadLetter' },
       ),
-      error: Type.Optional(Type.String({ description: 'Why it failed. Dead letters stored before the failure are resolved.' })),
-    },
-    { title: 'ReplayStatus', description: 'State and progress of a replay.' },
-  ),
+      { description: 'Why, for the first of those.' },
+    ),
+    missing: Type.Array(Type.String(), { description: 'Ids without a dead letter.', examples: [[]] }),
+  },
+  { title: 'ReplayReport' },
 )
 
 /** The routes of dead letters. Errors are thrown as HttpError, for the server that they are registered with. */
@@ -140,14 +127,13 @@ export function deadLetterRoutes(
   administration: Administration,
 ): (app: HttpServer) => Promise<void> {
   return async app => {
-    const { onRequest, demand, failures, note } = administratorRoute(app, administration)
-    const common = { tags: ['administration'], security: [{ user: [] }] }
-    const refusals = errorAnswers('unauthenticated', 'forbidden', 'conflict')
+    const administrator = administratorRoute(app, administration)
+    const { onRequest, demand, failures, note } = administrator
 
     app.get('/admin/dead-letters', {
       onRequest,
       schema: {
-        ...common,
+        ...administratorSchema,
         operationId: 'listDeadLetters',
         summary: 'List dead letters, newest last',
         querystring: Type.Object(
@@ -169,7 +155,7 @@ export function deadLetterRoutes(
     app.get('/admin/dead-letters/export', {
       onRequest,
       schema: {
-        ...common,
+        ...administratorSchema,
         operationId: 'exportDeadLetters',
         summary: 'All dead letters, newest last: one JSON object per line',
         querystring: Type.Object(which, { additionalProperties: false }),
@@ -190,7 +176,7 @@ export function deadLetterRoutes(
     app.get('/admin/dead-letters/:id', {
       onRequest,
       schema: {
-        ...common,
+        ...administratorSchema,
         operationId: 'viewDeadLetters',
         summary: 'Show the dead letters of a message in full',
         params: Type.Object({ id: idSchema }),
@@ -205,10 +191,12 @@ export function deadLetterRoutes(
       },
     })
 
-    app.post('/admin/dead-letters/replay', {
-      onRequest,
-      schema: {
-        ...common,
+    jobRoutes(app, administrator, {
+      path: '/admin/dead-letters/replay',
+      job,
+      action: 'dead-letters.replay',
+      status: { title: 'ReplayStatus', report: reportSchema },
+      start: {
         operationId: 'replayDeadLetters',
         summary: 'Start a replay of dead letters',
         description: 'Only one replay runs at a time; GET returns its progress. Dead letters that cannot be stored stay open.',
@@ -219,39 +207,18 @@ export function deadLetterRoutes(
           },
           { title: 'DeadLetterReplay', additionalProperties: false },
         ),
-        response: { 202: statusSchema, ...refusals, ...errorAnswers(...bodyCodes) },
       },
-      handler: async (request, reply) => {
-        const { dry_run: dryRun = false, ...filter } = request.body
-        const selected = filterOf(filter)
-        await demand(request)
-        const status = await failures(async () => {
-          // While another one runs, it is refused.
-          if (!dryRun && job.status().state !== 'running') await note(request, 'dead-letters.replay', objectsOf(selected))
-          return job.start(selected, { dryRun })
-        })
-        return reply.code(202).send(status)
-      },
-    })
-
-    app.get('/admin/dead-letters/replay', {
-      onRequest,
-      schema: {
-        ...common,
-        operationId: 'viewReplay',
-        summary: 'Show the progress of the replay',
-        response: { 200: statusSchema, ...refusals },
-      },
-      handler: async request => {
-        await demand(request)
-        return failures(async () => job.status())
+      show: { operationId: 'viewReplay', summary: 'Show the progress of the replay' },
+      requestOf({ dry_run: dryRun = false, ...given }) {
+        const filter = filterOf(given)
+        return { filter, dryRun, objects: objectsOf(filter) }
       },
     })
 
     app.post('/admin/dead-letters/drop', {
       onRequest,
       schema: {
-        ...common,
+        ...administratorSchema,
         operationId: 'dropDeadLetters',
         summary: 'Drop dead letters',
         body: filterSchema,
@@ -282,14 +249,12 @@ function filterOf({ all, ...filter }: DeadLetterFilter): DeadLetterFilter {
 
 /** A line of the audit log has so many ids, or their number. */
 const notedIdsMax = 10
-/** The index of the audit log takes no longer texts than 2,700 bytes. */
-const notedCharactersMax = 500
 
 /** What was selected, for the audit log. */
 function objectsOf({ ids = [], rule, channel }: DeadLetterFilter): string[] {
   const noted = ids.length > notedIdsMax ? [`${ids.length} ids`] : ids
   const objects = [...noted, rule, channel].filter(object => object !== undefined)
-  return objects.length === 0 ? ['*'] : objects.map(object => object.slice(0, notedCharactersMax))
+  return objects.length === 0 ? ['*'] : objects
 }
 
 async function* linesOf(first: IteratorResult<DeadLetterSummary>, rest: AsyncIterable<DeadLetterSummary>): AsyncGenerator<string> {

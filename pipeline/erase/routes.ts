@@ -1,11 +1,11 @@
 // HTTP routes of erasures for administrators, which `./sluice erase --url` calls on a running platform.
 
 import { Type } from 'typebox'
-import { bodyCodes, errorAnswers } from '../../http/openapi/error-schema.ts'
 import type { HttpServer } from '../../http/server.ts'
 import type { Erasure, ErasureFilter } from '../../sinks/erasure.ts'
-import { type Administration, administratorRoute } from '../administration.ts'
-import type { Job, JobStatus } from '../job.ts'
+import { type Administration, administratorRoute, administratorSchema, refusals } from '../administration.ts'
+import type { Job } from '../job.ts'
+import { jobRoutes } from '../job-routes.ts'
 import { erasureFilter } from './conditions.ts'
 import type { EraseReport } from './erase.ts'
 
@@ -30,19 +30,6 @@ const reportSchema = Type.Object(
     dead_letters: Type.Integer({ examples: [2] }),
   },
   { title: 'EraseReport', description: 'What was found or erased, and what the logs still have.', additionalProperties: true },
-)
-const statusSchema = Type.Unsafe<JobStatus<EraseReport>>(
-  Type.Object(
-    {
-      state: Type.Enum(['none', 'running', 'done', 'failed'], { description: '`none`: no erasure since the process started.' }),
-      job: Type.Integer({ description: 'Number of the erasure since the process started.', examples: [1] }),
-      done: Type.Integer({ description: 'Number of rows deleted so far.', examples: [1510] }),
-      total: Type.Integer({ description: 'Number of rows to delete, once they are counted.', examples: [1510] }),
-      report: Type.Optional(reportSchema),
-      error: Type.Optional(Type.String({ description: 'Why it failed. What it had deleted stays deleted.' })),
-    },
-    { title: 'EraseStatus', description: 'State and progress of an erasure.' },
-  ),
 )
 const erasuresSchema = Type.Unsafe<{ readonly erasures: readonly Erasure[] }>(
   Type.Object(
@@ -74,14 +61,15 @@ export function eraseRoutes(
   administration: Administration,
 ): (app: HttpServer) => Promise<void> {
   return async app => {
-    const { onRequest, demand, failures, note } = administratorRoute(app, administration)
-    const common = { tags: ['administration'], security: [{ user: [] }] }
-    const refusals = errorAnswers('unauthenticated', 'forbidden', 'conflict')
+    const administrator = administratorRoute(app, administration)
+    const { onRequest, demand, failures } = administrator
 
-    app.post('/admin/erase', {
-      onRequest,
-      schema: {
-        ...common,
+    jobRoutes(app, administrator, {
+      path: '/admin/erase',
+      job,
+      action: 'messages.erase',
+      status: { title: 'EraseStatus', report: reportSchema },
+      start: {
         operationId: 'eraseMessages',
         summary: 'Count or erase messages of a channel, a publisher or before a time',
         description:
@@ -93,39 +81,19 @@ export function eraseRoutes(
           },
           { title: 'MessageErasure', additionalProperties: false },
         ),
-        response: { 202: statusSchema, ...refusals, ...errorAnswers(...bodyCodes) },
       },
-      handler: async (request, reply) => {
-        const { dry_run: dryRun = true, ...given } = request.body
-        await demand(request)
-        const status = await failures(async () => {
-          const filter = erasureFilter(given)
-          // While another one runs, it is refused.
-          if (!dryRun && job.status().state !== 'running') await note(request, 'messages.erase', objectsOf(given))
-          return job.start(filter, { dryRun })
-        })
-        return reply.code(202).send(status)
-      },
-    })
-
-    app.get('/admin/erase', {
-      onRequest,
-      schema: {
-        ...common,
-        operationId: 'viewErasure',
-        summary: 'Show the progress of the erasure',
-        response: { 200: statusSchema, ...refusals },
-      },
-      handler: async request => {
-        await demand(request)
-        return failures(async () => job.status())
-      },
+      show: { operationId: 'viewErasure', summary: 'Show the progress of the erasure' },
+      requestOf: ({ dry_run: dryRun = true, ...given }) => ({
+        filter: erasureFilter(given),
+        dryRun,
+        objects: [given.channel, given.publisher, given.before].filter(object => object !== undefined),
+      }),
     })
 
     app.get('/admin/erasures', {
       onRequest,
       schema: {
-        ...common,
+        ...administratorSchema,
         operationId: 'listErasures',
         summary: 'List what was erased',
         response: { 200: erasuresSchema, ...refusals },
@@ -136,12 +104,4 @@ export function eraseRoutes(
       },
     })
   }
-}
-
-/** The index of the audit log takes no longer texts than 2,700 bytes. */
-const notedCharactersMax = 500
-
-/** What is erased, for the audit log. */
-function objectsOf({ channel, publisher, before }: { channel?: string; publisher?: string; before?: string }): string[] {
-  return [channel, publisher, before].filter(object => object !== undefined).map(object => object.slice(0, notedCharactersMax))
 }
