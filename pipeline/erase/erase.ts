@@ -14,7 +14,7 @@ import { appendGrouped } from '../dead-letters/queue.ts'
 import type { Found } from '../dead-letters/summary.ts'
 import type { Log, LogRetention, OutgoingMessage, PartitionOffsets } from '../log.ts'
 import type { RawMessage } from '../source.ts'
-import type { TopicReader } from '../topic-reader.ts'
+import type { TopicBounds, TopicReader } from '../topic-reader.ts'
 
 /** The topic of a log, and that of its dead letters. */
 export interface ErasedTopic {
@@ -190,20 +190,20 @@ async function heldBy(topics: readonly LogToErase[]): Promise<HeldTopic[]> {
   const held = new Map<string, HeldTopic>()
   for (const { erased, stored } of topics) {
     const { topic, retention, deadLetters } = erased
+    const bounds = await topic.bounds()
     let notStored = held.get(topic.name)?.not_stored ?? 0
-    for (const [partition, { start, end }] of await topic.bounds()) notStored += end - Math.max(start, stored.get(partition) ?? start)
-    held.set(topic.name, { ...(await heldTopic(topic, retention)), ...(notStored > 0 ? { not_stored: notStored } : {}) })
-    if (deadLetters !== undefined) held.set(deadLetters.reader.name, await heldTopic(deadLetters.reader, deadLetters.retention))
+    for (const [partition, { start, end }] of bounds) notStored += end - Math.max(start, stored.get(partition) ?? start)
+    held.set(topic.name, { ...heldTopic(topic.name, bounds, retention), ...(notStored > 0 ? { not_stored: notStored } : {}) })
+    const reader = deadLetters?.reader
+    if (reader !== undefined) held.set(reader.name, heldTopic(reader.name, await reader.bounds(), deadLetters?.retention))
   }
   return [...held.values()]
 }
 
-async function heldTopic(topic: Pick<TopicReader, 'name' | 'bounds'>, retention: LogRetention | undefined): Promise<HeldTopic> {
-  let messages = 0
-  for (const { start, end } of (await topic.bounds()).values()) messages += end - start
+function heldTopic(topic: string, bounds: ReadonlyMap<number, TopicBounds>, retention: LogRetention | undefined): HeldTopic {
   return {
-    topic: topic.name,
-    messages,
+    topic,
+    messages: [...bounds.values()].reduce((sum, { start, end }) => sum + end - start, 0),
     ...(retention?.keptMs === undefined ? {} : { kept_ms: retention.keptMs }),
     ...(retention?.keptBytes === undefined ? {} : { kept_bytes: retention.keptBytes }),
     ...(retention?.isCompacted === true ? { compacted: true } : {}),
