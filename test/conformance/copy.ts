@@ -168,10 +168,10 @@ export function copyConformance(
     }
   }
 
-  /** What the target has to have. */
   /** A store of JSON text has the double that flattening has left of a large integer with all its digits. */
   const nestedOf = (payload: JsonObject): JsonObject => parsePayload(jsonText(payload)) as JsonObject
 
+  /** What the target has to have. */
   async function copiedRows(source: CopiedStore, { keptOf = nestedOf }: CopiedStore): Promise<StoredRow[]> {
     const rows = (await source.rows()).filter(row => (row.position & 0xfff_ffff_ffffn) < 40_100n)
     return rows.map(row => (row.payload === undefined ? row : { ...row, payload: keptOf(row.payload) }))
