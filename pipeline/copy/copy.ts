@@ -14,7 +14,7 @@ import { SinkError } from '../../sinks/sink-error.ts'
 import { flatObject } from '../../transformers/flattening.ts'
 import { type FieldValue, flatten } from '../../transformers/json/flatten.ts'
 import { unflatten } from '../../transformers/json/unflatten.ts'
-import { logPartition } from '../../transformers/log-partition.ts'
+import { logPartition, partitionOf } from '../../transformers/log-partition.ts'
 import type { JsonObject } from '../../transformers/record-batch.ts'
 import type { PartitionOffsets } from '../log.ts'
 import { SystemicError } from '../systemic-error.ts'
@@ -40,6 +40,8 @@ export interface CopySource {
 export interface CopyTarget {
   readonly audit: CopyAudit
   readonly isFlat: boolean
+  /** By partition, where the writer of a store whose sink has no `positions` goes on. @param positions of the source */
+  positionsOf(log: AuditedLog, positions: PartitionOffsets): Promise<PartitionOffsets>
   /** Opens a sink for one log. */
   openSink(log: LogIdentity): Promise<Sink>
   openReplays(logNumber: number): Promise<ReplaySink>
@@ -155,14 +157,16 @@ async function copyLog(log: AuditedLog, positions: PartitionOffsets | undefined,
   const replaysIn = async (audit: CopyAudit, partitions: Iterable<number>): Promise<Set<bigint>> =>
     new Set((await replaysOf(audit, log.number, partitions)).filter(isCopied))
   // Before the rows, so that those of each are read.
-  const known = positions && (await replaysIn(source.audit, positions.keys()))
+  const replayed = positions && (await replaysIn(source.audit, positions.keys()))
   const expected = await sumsOf(source.audit, rangesOf(log.number, positions), comparedText)
   const partitions = new Set([...(positions?.keys() ?? []), ...expected.blocks().map(partitionOfBlock)])
-  const replays = known ?? (await replaysIn(source.audit, partitions))
+  const replays = replayed ?? (await replaysIn(source.audit, partitions))
   const ranges = positions === undefined ? rangesOfBlocks(expected.blocks()) : rangesOf(log.number, positions)
   const sink = await openSink(log, target)
   try {
-    const next = await nextOffsets(sink, partitions, positions)
+    const known = await sink.positions?.(Array.from(partitions, partition => logPartition(0, partition)))
+    const next = known && new Map([...known].map(([at, offset]) => [partitionOf(at), offset]))
+    if (positions !== undefined) checkNotBeyond(next ?? (await target.positionsOf(log, positions)), positions)
     if (next !== undefined) checkReplays(replays, await replaysIn(target.audit, partitions), next)
     if (replays.size > 0) await (await target.openReplays(log.number)).note(replays, parts.signal)
     const writer = openCopyWriter({
@@ -205,30 +209,16 @@ async function openSink({ number, name, id, writer, contentTypes }: AuditedLog, 
   return sink
 }
 
-/**
- * Where the target stands, for a store with positions.
- *
- * @throws SystemicError if it was written after the copy
- */
-async function nextOffsets(
-  sink: Sink,
-  partitions: ReadonlySet<number>,
-  positions: PartitionOffsets | undefined,
-): Promise<Map<number, number> | undefined> {
-  if (sink.positions === undefined) return undefined
-  const next = new Map<number, number>()
-  const known = await sink.positions(Array.from(partitions, partition => logPartition(0, partition)))
-  for (const partition of partitions) {
-    const offset = known.get(logPartition(0, partition)) ?? 0
-    const position = positions?.get(partition)
-    if (position !== undefined && offset > position) {
+/** @throws SystemicError if the target was written after the copy: its writer would go back to where the source stands */
+function checkNotBeyond(next: PartitionOffsets, positions: PartitionOffsets): void {
+  for (const [partition, offset] of next) {
+    const position = positions.get(partition) ?? 0
+    if (offset > position) {
       throw new SystemicError(
         `the target stands at offset ${offset} of partition ${partition}, and the source at ${position}: a writer has stored into the target since, so it is no longer copied to`,
       )
     }
-    next.set(partition, offset)
   }
-  return next
 }
 
 type CopyWriter = ReturnType<typeof openCopyWriter>

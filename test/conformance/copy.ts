@@ -157,6 +157,7 @@ export function copyConformance(
       target: {
         audit: target.audit,
         isFlat: target.keptOf !== undefined,
+        positionsOf: async () => new Map(),
         openSink: target.openSink,
         openReplays: target.openReplays,
         openErasure: async () => target.erasure,

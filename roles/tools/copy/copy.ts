@@ -3,7 +3,6 @@
 import { type Command, Option } from 'commander'
 import { ToolError, writeOutput } from '../../../bin/streams.ts'
 import { copyStore, type LogCopy } from '../../../pipeline/copy/copy.ts'
-import type { PartitionOffsets } from '../../../pipeline/log.ts'
 import type { AuditedLog } from '../../../sinks/audit.ts'
 import { currentLogs } from '../../../sinks/logs.ts'
 import { databaseNames, type StoreName, storeNamesText } from '../../stores/store.ts'
@@ -102,14 +101,16 @@ async function copied(
         isFlat: source.kind.takesFlat,
         async positionsOf(log) {
           if (current.has(log.number)) await checkStopped(log)
-          const positions = await source.positionsOf(log)
-          if (positions !== undefined) await checkNotBeyond(target, log, positions)
-          return positions
+          return await source.positionsOf(log)
         },
       },
       target: {
         audit: targetAudit,
         isFlat: target.kind.takesFlat,
+        async positionsOf({ name, writer }, positions) {
+          const committed = await target.committed?.(writer, { name, partitions: Math.max(0, ...positions.keys()) + 1 })
+          return committed?.offsets ?? new Map()
+        },
         async openSink(log) {
           const store = await target.kind.open(target.options.store, log.writer)
           cleanup.push(() => store.close())
@@ -150,19 +151,6 @@ function checkApart(source: Target, target: Target): void {
     throw new ToolError(
       'the source and the target are one store: give the address of the target with --to-url, or its file with --to-config',
     )
-}
-
-/** @throws ToolError if the writer of a store without positions has gone on since an earlier copy: it would begin again where the source stands */
-async function checkNotBeyond(target: Target, { name, writer }: AuditedLog, positions: PartitionOffsets): Promise<void> {
-  const committed = await target.committed?.(writer, { name, partitions: Math.max(0, ...positions.keys()) + 1 })
-  for (const [partition, offset] of committed?.offsets ?? []) {
-    const position = positions.get(partition) ?? 0
-    if (offset > position) {
-      throw new ToolError(
-        `the consumer group ${committed!.group} of the target stands at offset ${offset} of partition ${partition}, and the source at ${position}: a writer has stored into the target since, so it is no longer copied to`,
-      )
-    }
-  }
 }
 
 /** The writer of a store without positions goes on where its group stands. */

@@ -32,6 +32,7 @@ function partsOf(source: FakeStore, target: FakeStore, some: Partial<CopyParts> 
     target: {
       audit: openFakeAudit(target),
       isFlat,
+      positionsOf: async () => new Map(),
       openSink: identity => openFakeSink({ ...identity, store: target }),
       openReplays: async number => openFakeReplaySink(target, number),
       openErasure: async () => openFakeErasure(target),
@@ -172,7 +173,19 @@ test('a target that has the number of a log for another one, or was written sinc
   const ahead = createFakeStore()
   await copyStore(partsOf(source, ahead))
   ahead.nextOffsets.set('1/0', 3)
-  await expect(copyStore(partsOf(source, ahead))).rejects.toThrow('the target stands at offset 3 of partition 0, and the source at 2')
+  const since = 'the target stands at offset 3 of partition 0, and the source at 2'
+  await expect(copyStore(partsOf(source, ahead))).rejects.toThrow(since)
+  const { target, ...parts } = partsOf(source, createFakeStore())
+  const withoutPositions = {
+    ...target,
+    positionsOf: async () => new Map([[0, 3]]),
+    openSink: async (identity: LogIdentity) => {
+      const sink = await target.openSink(identity)
+      delete sink.positions
+      return sink
+    },
+  }
+  await expect(copyStore({ ...parts, target: withoutPositions })).rejects.toThrow(since)
   await expect(copyStore(partsOf(createFakeStore(), createFakeStore()))).rejects.toThrow('the source has no logs')
 })
 

@@ -78,7 +78,7 @@ describeWithKafka('./sluice copy', kafka =>
         expect(await next.metric('component_received_events_total')).toBe(23)
         await next.stop()
         expect((await runSluice(['copy', 'relational', 'document'], first)).printed).toMatch(
-          /^the consumer group relational of the target stands at offset \d+ of partition \d, and the source at \d+: a writer has stored into/,
+          /^the target stands at offset \d+ of partition \d, and the source at \d+: a writer has stored into/,
         )
 
         expect(await copied('document', 'relational', back)).toMatchObject({ code: 0, report: { logs: [{ written: 82 }] } })
