@@ -20,7 +20,7 @@ export interface AuditedPartition {
   readonly duplicate: number
   readonly deadLettered: number
   readonly lost: number
-  /** Offsets below it are in no count: their rows were copied from a store that counts none. Absent if all are. */
+  /** Offsets below it are in no count: their rows were copied. Absent if all are. */
   readonly copiedBelow?: number
 }
 

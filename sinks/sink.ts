@@ -40,12 +40,6 @@ export interface MessageCounts {
   lost: number
 }
 
-/** The counts of a partition whose rows were copied from another store. */
-export interface CopiedCounts extends Readonly<MessageCounts> {
-  /** Offsets below it are in no count. */
-  readonly copiedBelow: number
-}
-
 /**
  * What an error of `write` means for the pipeline:
  * - transient: the store is down or overloaded; the same write is retried until it succeeds
@@ -109,11 +103,8 @@ export interface Sink<Encoded = unknown> {
    */
   write(encoded: Encoded, reject: Reject, signal: AbortSignal): Promise<readonly MessageCounts[]>
 
-  /**
-   * Replaces what the store has counted of these partitions by what the store counts whose rows were copied to it. Only of stores that have
-   * `positions`, and keep counts beside them.
-   */
-  setCounts?(partitions: ReadonlyMap<LogPartition, CopiedCounts>): Promise<void>
+  /** Counts from the positions on, below which everything was copied. Only of stores that have `positions`, and keep counts beside them. */
+  beginCounts?(): Promise<void>
 
   /** How many records it has stored without a number for their series since the last call; absent for stores that number none. */
   unnumbered?(): number

@@ -187,7 +187,7 @@ async function copyLog(log: AuditedLog, positions: PartitionOffsets | undefined,
     if ((await replaysIn(source.audit, partitions)).size > replays.size) {
       throw new SystemicError(`dead letters of the log "${log.name}" were replayed into the source meanwhile: copy again`)
     }
-    await sink.setCounts?.(writer.countsOf(log, positions))
+    await sink.beginCounts?.()
     const actual = await sumsOf(target.audit, ranges, text => text)
     const { number, name, id, writer: owner } = log
     return { log: number, name, id, writer: owner, partitions: partitionsOf(expected, actual, positions), ...writer.outcome() }

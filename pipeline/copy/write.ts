@@ -1,10 +1,9 @@
 // Writes copied messages through a sink, in batches like those of a writer.
 
-import type { AuditedLog } from '../../sinks/audit.ts'
 import { type ContentsRow, ForeignRowError, rowOf } from '../../sinks/contents.ts'
-import type { CopiedCounts, Sink } from '../../sinks/sink.ts'
+import type { Sink } from '../../sinks/sink.ts'
 import { DecodeError } from '../../transformers/decode-error.ts'
-import { type LogPartition, logPartition, partitionOf } from '../../transformers/log-partition.ts'
+import { logPartition, partitionOf } from '../../transformers/log-partition.ts'
 import { RecordBatch } from '../../transformers/record-batch.ts'
 import type { PartitionOffsets } from '../log.ts'
 import { type BackOff, retry } from '../writer/retry.ts'
@@ -43,7 +42,6 @@ export interface CopyWriterParts {
 }
 
 const firstMax = 10
-const nothing = { received: 0, stored: 0, empty: 0, filtered: 0, skipped: 0, duplicate: 0, deadLettered: 0, lost: 0 }
 
 export function openCopyWriter(parts: CopyWriterParts) {
   const { sink, log, reshape, next, onNotCopied, signal } = parts
@@ -159,23 +157,8 @@ export function openCopyWriter(parts: CopyWriterParts) {
       if (batch.ranges.length > 0) await write()
     },
 
-    /** What a target with positions has to count: what the source counts, or nothing of what was copied. */
-    countsOf({ partitions }: AuditedLog, positions: PartitionOffsets = new Map()): Map<LogPartition, CopiedCounts> {
-      const counts = new Map<LogPartition, CopiedCounts>()
-      for (const [partition, copiedBelow] of new Map([...covered, ...positions])) {
-        counts.set(logPartition(0, partition), { copiedBelow, ...nothing, ...countsIn(partitions.get(partition)) })
-      }
-      return counts
-    },
-
     outcome: () => ({ written, dropped, not_copied: notCopied, first }),
   }
-}
-
-function countsIn(ledger: ReturnType<AuditedLog['partitions']['get']>): CopiedCounts | undefined {
-  if (ledger === undefined) return undefined
-  const { nextOffset: _, copiedBelow = 0, ...counts } = ledger
-  return { ...counts, copiedBelow }
 }
 
 /** The index follows the format. */

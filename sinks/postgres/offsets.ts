@@ -3,7 +3,7 @@
 import type { Database, SqlValue, Step, Transaction } from '../../database/database.ts'
 import { type LogPartition, logOf, logPartition, partitionName, partitionOf } from '../../transformers/log-partition.ts'
 import type { Range } from '../../transformers/record-batch.ts'
-import type { CopiedCounts, LogNumbers, MessageCounts, Positions } from '../sink.ts'
+import type { LogNumbers, MessageCounts, Positions } from '../sink.ts'
 import { SinkError } from '../sink-error.ts'
 import type { ConnectionNames } from './connection.ts'
 import { checkState, type DictionaryState, isState, stateValues } from './series/store.ts'
@@ -39,8 +39,8 @@ export interface Offsets {
    * no longer those of the store.
    */
   steps(ranges: readonly Range[], counts: readonly MessageCounts[], state: DictionaryState | undefined): Step[]
-  /** Replaces the counts of partitions that the store knows. */
-  setCounts(partitions: ReadonlyMap<LogPartition, CopiedCounts>): Promise<void>
+  /** Takes what the partitions have up to here as copied, which is in no count. */
+  beginCounts(): Promise<void>
   /** Terminates the connections of this same writer that have held the partitions for longer than a lock is waited for. Returns how many. */
   endHolders(ranges: readonly Range[]): Promise<number>
 }
@@ -181,19 +181,12 @@ export function openOffsets(database: Database, { writer, logNumbers, logNames, 
       { sql: advanceSql(true), values: [...advanceValues(ranges, counts), ...stateValues(state)] },
     ],
 
-    async setCounts(partitions) {
+    async beginCounts() {
       await database.query(
         `UPDATE sluice.offsets SET
-           copied_below = given.copied_below, received = given.received, stored = given.stored, empty = given.empty, filtered = given.filtered,
-           skipped = given.skipped, duplicate = given.duplicate, dead_lettered = given.dead_lettered, lost = given.lost
-         FROM unnest($2::int[], $3::int[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[])
-           AS given (log, partition, copied_below, received, stored, empty, filtered, skipped, duplicate, dead_lettered, lost)
-         WHERE writer = $1 AND offsets.log = given.log AND offsets.partition = given.partition`,
-        [
-          ...keysOf([...partitions.keys()]),
-          Array.from(partitions.values(), ({ copiedBelow }) => copiedBelow),
-          ...countArrays([...partitions.values()]),
-        ],
+           copied_below = next_offset, received = 0, stored = 0, empty = 0, filtered = 0, skipped = 0, duplicate = 0, dead_lettered = 0, lost = 0
+         WHERE writer = $1 AND log = ANY($2::int[])`,
+        [writer, logNumbers.filter(number => number !== undefined)],
       )
     },
 

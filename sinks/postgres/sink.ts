@@ -117,7 +117,7 @@ export async function openSink({ database, options, onNotice, logs }: PostgresSi
       underWay = writing.catch(() => undefined)
       return await writing
     },
-    setCounts: partitions => offsets.setCounts(partitions),
+    beginCounts: () => offsets.beginCounts(),
     unnumbered() {
       const since = unnumbered
       unnumbered = 0

@@ -245,12 +245,11 @@ export function copyConformance(
         else expect(writtenBy(await again)).toBe(0)
       }))
 
-    test('the counts of a store with positions are those of the source, or of nothing that was copied', () =>
+    test('a store with positions counts nothing that was copied', () =>
       withStores(async (source, target) => {
         await copyStore(partsOf(source, target))
-        const [ledger, copied] = [(await source.audit.logs())[0]!.partitions, (await target.audit.logs())[0]!.partitions]
+        const copied = (await target.audit.logs())[0]!.partitions
         if (!target.transactional) return expect(copied).toEqual(new Map())
-        if (source.transactional) return expect(copied).toEqual(ledger)
         const none = { received: 0, stored: 0, empty: 0, filtered: 0, skipped: 0, duplicate: 0, deadLettered: 0, lost: 0 }
         expect(copied).toEqual(
           new Map([...positions].map(([partition, offset]) => [partition, { nextOffset: offset, copiedBelow: offset, ...none }])),
