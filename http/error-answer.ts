@@ -97,10 +97,9 @@ function answer(known: HttpError, request: FastifyRequest, reply: FastifyReply):
   if (known.status === 401 && !reply.hasHeader('www-authenticate')) reply.header('www-authenticate', 'Bearer realm="sluice"')
   if ((known.status === 503 || known.status === 429) && !reply.hasHeader('retry-after'))
     reply.header('retry-after', String(known.retryAfterSeconds))
-  // Keep the connection, so that a small rest of the body is read and discarded: closing it early would lose the answer. A client that waits
-  // for 100 Continue has not sent it.
+  // Keep the connection, so that a small rest of the body is read and discarded: closing it early would lose the answer.
   const isShort = Number(request.headers['content-length'] ?? 0) <= drainBytesMax
-  if (known.status === 413 && isShort && request.headers.expect === undefined) reply.removeHeader('connection')
+  if (known.status === 413 && isShort) reply.removeHeader('connection')
   return send(reply.code(known.status), request, body)
 }
 

@@ -30,7 +30,6 @@ import {
   trustedProxiesKey,
 } from './requests/client-address.ts'
 import { codingOf, codingsText } from './requests/compressed-body.ts'
-import { checkParameters, DeferredContinue } from './requests/continue.ts'
 import { openHostCheck } from './requests/host.ts'
 import { jsonParser, needsBody } from './requests/json-body.ts'
 import { prepareQuery } from './requests/query-string.ts'
@@ -57,7 +56,6 @@ export interface ServerOptions extends Partial<Omit<HttpOptions, 'port' | 'certF
  *   Query strings are converted to the schema's numbers and booleans; a repeated parameter is rejected. Defaults are filled in.
  * - Every error has the same format (error-answer.ts). Throw HttpError; any other error becomes a 500 without details.
  * - Successful requests are not logged.
- * - A client that waits for 100 Continue gets it when the body is read: an answer that the head decides is sent before, alone.
  * - A body with a Content-Encoding that its route does not take (compressed-body.ts), or with a Transfer-Encoding other than chunked, is rejected before it reaches a parser.
  * - On an address of this machine alone, requests for other hosts than this machine, `host` and `hosts` are rejected (host.ts).
  * - Requests for a WebSocket are passed on where `takeWebSockets` says (web-sockets.ts), and otherwise answered as others.
@@ -102,7 +100,6 @@ export function createServer({
       // Checked with the host, since Node.js answers without a body and without the headers of every answer.
       requireHostHeader: false,
       shouldUpgradeCallback: request => webSockets.isWanted(request),
-      ServerResponse: DeferredContinue,
     }),
     // As many as the longest id of a channel may have.
     routerOptions: { maxParamLength: 2048 },
@@ -167,7 +164,6 @@ export function createServer({
         throw fault
       }
       prepareQuery(request)
-      checkParameters(request)
       done(null, payload)
     } catch (error) {
       done(error as Error)

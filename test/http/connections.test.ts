@@ -111,28 +111,6 @@ test('expect: 100-continue is met', async () => {
   await server.app.close()
 })
 
-const expecting = (head: string): string => `${head} HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\n`
-test.each([
-  ['401 for its credentials', 401, `${expecting('POST /closed')}content-type: application/json\r\ncontent-length: 2\r\n`],
-  ['404 for its path', 404, `${expecting('POST /nothing')}content-type: application/json\r\ncontent-length: 2\r\n`],
-  ['405 for its method', 405, `${expecting('PUT /things')}content-type: application/json\r\ncontent-length: 2\r\n`],
-  ['400 for its path, which is no URL path', 400, `${expecting('POST /%zz')}content-type: application/json\r\ncontent-length: 2\r\n`],
-  ['400 for its query', 400, `${expecting('POST /things/bulk?a=1&a=2')}content-type: application/json\r\ncontent-length: 2\r\n`],
-  ['400 for a parameter of its query', 400, `${expecting('POST /rooms?limit=0')}content-type: application/json\r\ncontent-length: 2\r\n`],
-  ['400 for a parameter of its path', 400, `${expecting('POST /rooms/x')}content-type: application/json\r\ncontent-length: 2\r\n`],
-  ['413 for its length', 413, `${expecting('POST /things/bulk')}content-type: application/json\r\ncontent-length: 2000000\r\n`],
-  ['415 for its type', 415, `${expecting('POST /things/bulk')}content-type: text/plain\r\ncontent-length: 2\r\n`],
-  ['415 without a type', 415, `${expecting('POST /things/bulk')}content-length: 2\r\n`],
-  ['415 for its coding', 415, `${expecting('POST /csv')}content-type: text/csv\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n`],
-])('a body that waits for 100 Continue is refused before it is sent: %s alone', async (_what, status, head) => {
-  const server = await startServer()
-  const answer = await exchange(server.port, `${head}\r\n`)
-  await server.app.close()
-  // The connection ends: what follows on it would be a body to the one side and a request to the other.
-  expect(answer).toMatch(new RegExp(`^HTTP/1\\.1 ${status} [\\s\\S]*connection: close`, 'i'))
-  expect(bodyOf(answer)).toMatchObject({ status })
-})
-
 test('a body without a length that grows too large is 413', async () => {
   const server = await startServer({ bodyBytesMax: 1024 })
   const chunk = `400\r\n${'x'.repeat(1024)}\r\n`

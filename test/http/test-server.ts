@@ -49,8 +49,6 @@ export async function startServer(options: Partial<ServerOptions> = {}, routes?:
     app.post('/things/bulk', { schema: { body: Type.Array(Thing, { maxItems: 1000 }) } }, request => ({ things: request.body }))
     app.get('/things', { schema: { querystring: Page } }, request => request.query)
     app.get('/things/:id', { schema: { params: Type.Object({ id: Type.String({ format: 'uuid' }) }) } }, request => request.params)
-    app.post('/rooms/:id', { schema: { params: Type.Object({ id: Type.String({ format: 'uuid' }) }), body: Thing } }, async () => ({}))
-    app.post('/rooms', { schema: { querystring: Page, body: Thing } }, async () => ({}))
     app.delete('/things/:id', async (_request, reply) => reply.code(204).send())
     app.get(
       '/strict',

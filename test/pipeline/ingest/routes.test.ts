@@ -281,10 +281,10 @@ test('the answer to a missing key names the accepted scheme', async () => {
   expect(answer.headers.get('www-authenticate')).toBe('Thing realm="sluice", Bearer realm="sluice"')
 })
 
-test.each(['', 'expect: 100-continue\r\n'])('an invalid key is refused before the body is read, by one answer (%j)', async expectation => {
+test('an invalid key is refused before the body is read', async () => {
   const socket = connect(site.port, '127.0.0.1')
   socket.write(
-    `POST ${path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Thing none\r\n${expectation}content-type: application/json\r\ncontent-length: 1000\r\n\r\n`,
+    `POST ${path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Thing none\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n`,
   )
   const [answer] = (await once(socket, 'data')) as [Buffer]
   expect(answer.toString()).toMatch(/^HTTP\/1\.1 401 /)
