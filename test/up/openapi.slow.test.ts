@@ -18,7 +18,6 @@ test('every endpoint is described in /openapi.json, with names and examples, and
   const document = answer.json as unknown as Document & { openapi: string; info: { version: string } }
   expect(document.openapi).toMatch(/^3\.1/)
   await expectOneVersion(platform.url, document.info.version)
-  expect(await documentFaults(document)).toEqual([])
   const order =
     'users tokens things channels connections provisioning bootstrap messages brokers reading sharing groups policies certificates keys audit administration console operation'
   expect(document.tags?.map(({ name }) => name)).toEqual(order.split(' '))
@@ -49,6 +48,8 @@ test('every endpoint is described in /openapi.json, with names and examples, and
   expect(page.status).toBe(200)
   expect(page.text).toContain('swagger-ui')
   expect(await platform.stop()).toBe(0)
+  // Last, since it blocks for long, in which the platform closes connections that the next request would be sent on.
+  expect(await documentFaults(document)).toEqual([])
 })
 
 /** package.json has the version that everything prints. */
