@@ -1,6 +1,7 @@
 // A writer's metrics: only on the internal port, with the lag of each partition, and the messages that the log deleted unread.
 
 import { expect, onTestFinished, test } from 'vitest'
+import { positionsOf } from '../pipeline/positions.ts'
 import { describeUnlessMissing } from '../servers/describe-with.ts'
 import { missingKafka } from '../servers/install/kafka.ts'
 import { missingPostgres } from '../servers/install/postgres.ts'
@@ -49,6 +50,8 @@ describeUnlessMissing('health and metrics of a writer', missingKafka() ?? missin
     for (const writer of writers) await untilReady(writer)
     await site.tools.appendTexts(site.topic, ['no message'], 5)
     await site.tools.appendTexts(site.topic, ['no message', 'no message'], 0)
+    // Before they are seen nothing waits either.
+    await expect.poll(() => site.tools.committed(site.topic, site.group)).toEqual(positionsOf({ 0: 2, 5: 1 }))
     await expect.poll(() => Promise.all(writers.map(lagOf))).toEqual([nothing, nothing])
     // Each has half of what waits now.
     await site.store.postgres.kill()
