@@ -54,13 +54,6 @@ interface Arrival {
   readonly hint?: string
 }
 
-/** What one stream shows. */
-interface Watched {
-  readonly thing: string
-  /** The newest first. */
-  readonly arrivals: Arrival[]
-}
-
 const partition = 0
 const streamsMax = 100
 const shownMax = 10
@@ -69,7 +62,8 @@ const decidedMax = 100
 
 export function openArrivals({ log, deadLetters, logNumber, decoder, viewers, logger }: ArrivalsParts): Arrivals {
   const streams = openPeriodicStreams({ max: streamsMax, what: 'streams of arrivals', logger })
-  const watched = new Set<Watched>()
+  /** What each stream shows, the newest first. */
+  const watched = new Set<{ readonly thing: string; readonly arrivals: Arrival[] }>()
   let settledBelow = 0
   /** The next dead letter to read. */
   let nextLetter = 0
@@ -155,7 +149,7 @@ export function openArrivals({ log, deadLetters, logNumber, decoder, viewers, lo
     const user = await demand()
     const { end } = (await deadLetters.bounds()).get(partition)!
     if (watched.size === 0) nextLetter = end
-    const one: Watched = { thing, arrivals: [] }
+    const one = { thing, arrivals: [] as Arrival[] }
     streams.open(reply, {
       of: user,
       async next() {
@@ -172,9 +166,7 @@ export function openArrivals({ log, deadLetters, logNumber, decoder, viewers, lo
     accepted: (thing, _channel, id, { offset }) => add(thing, { outcome: 'accepted', id, offset }),
     refused: (thing, _channel, _code, message) => add(thing, { outcome: 'refused', message }),
 
-    settled(offset) {
-      settledBelow = Math.max(settledBelow, offset)
-    },
+    settled: offset => void (settledBelow = Math.max(settledBelow, offset)),
 
     async routes(app) {
       app.addHook('preClose', async () => streams.endAll())

@@ -22,10 +22,7 @@ export function consoleRoutes(app: HttpServer): void {
   let assets: ReturnType<typeof readAssets> | undefined
   app.register(async (app: HttpServer) => {
     app.get('/console/*', { schema: { hide: true, params: Type.Object({ '*': Type.String() }) } }, async (request, reply) => {
-      assets ??= readAssets().catch((error: unknown) => {
-        assets = undefined
-        throw error
-      })
+      assets ??= readAssets()
       const asset = (await assets).get(request.params['*'])
       if (asset === undefined) throw new HttpError('not_found', 'no such file of the console')
       reply.header('vary', 'Accept-Encoding').header('etag', asset.etag).header('cache-control', 'no-cache')

@@ -92,11 +92,7 @@ export function demoRoutes({ writer, store, logger, ...administration }: DemoPar
   }
 }
 
-interface Device {
-  readonly name: string
-  readonly channel: string
-  readonly key: string
-}
+type Device = Readonly<Record<'name' | 'channel' | 'key', string>>
 
 function openLoad(app: HttpServer, logger: Logger) {
   let timer: NodeJS.Timeout | undefined

@@ -78,9 +78,7 @@ export function openConsoleSignIn({ issueToken, note, clock = () => performance.
   }
 }
 
-function digestOf(code: string): Buffer {
-  return hash('sha256', code, 'buffer')
-}
+const digestOf = (code: string): Buffer => hash('sha256', code, 'buffer')
 
 const forwardingHeaders = ['forwarded', 'x-forwarded-for', 'x-real-ip', 'via']
 

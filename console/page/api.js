@@ -20,7 +20,6 @@ export class ApiError extends Error {
 
 /**
  * Sends one request, to a path without a slash at the start, so that the page works below a prefix: `things/bulk`.
- *
  * @param {string} method @param {string} path @param {RequestOptions} [options] @returns {Promise<Response>} a success @throws {ApiError}
  */
 export async function send(method, path, { body, query = {}, headers = {}, signal, withoutToken = false, checksPassword = false } = {}) {
@@ -65,14 +64,24 @@ export async function getPage(path, query, signal) {
   return { ...(await response.json()), ...(next && { next: Object.fromEntries(new URLSearchParams(next)) }) }
 }
 
+/** All pages, until there are `max` records. Several channels are not in the texts of `next`. @param {string} path @param {Query} query @param {number} max @param {AbortSignal} signal */
+export async function getPages(path, query, max, signal) {
+  const messages = []
+  /** @type {Query | undefined} */
+  let next = { ...query, limit: 1000 }
+  while (next !== undefined && messages.length < max) {
+    const page = await getPage(path, next, signal)
+    messages.push(...page.messages)
+    next = page.next && { ...page.next, ...(query['channel'] && { channel: query['channel'] }) }
+  }
+  return { messages, isCut: next !== undefined }
+}
+
 /** @typedef {(event: { event?: string | undefined, data: string }) => void} Listener */
 
 /**
- * Follows server-sent events until `signal` aborts, and reconnects after an interruption, from the last event on.
- *
- * @param {string} path
- * @param {{ signal: AbortSignal, onEvent: Listener, onState: (isOpen: boolean, error?: ApiError) => void }} options
- * @throws {ApiError} if the server refuses: 4xx other than 429
+ * Follows server-sent events until `signal` aborts, and reconnects after an interruption, from the last event on. @throws {ApiError} of 4xx other than 429
+ * @param {string} path @param {{ signal: AbortSignal, onEvent: Listener, onState: (isOpen: boolean, error?: ApiError) => void }} options
  */
 export async function follow(path, { signal, onEvent, onState }) {
   let lastId = ''

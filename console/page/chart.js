@@ -1,8 +1,7 @@
 // A chart of uPlot that fits its place, in the colours of the page.
 
-import { html } from 'htm/preact'
-import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
+import { html, useEffect, useRef } from './hooks.js'
 
 /** Seconds since 1970. @typedef {{ from: number, to: number }} Range */
 /** `color`: in CSS, such as `var(--accent)`. @typedef {{ label?: import('./elements.js').Children, color: string, isDashed?: boolean }} Line */
@@ -86,6 +85,15 @@ export function Chart({ label, range, data, series, height = 160, isCount = fals
     <ul class="row plain legend">
       ${series.map(line => line.label && html`<li>${swatch(line)} ${line.label}</li>`)}
     </ul>`
+}
+
+/** Spans of a range as a band. @param {{ label: string, range: Range, spans: readonly Range[] }} props */
+export function Bands({ label, range: { from, to }, spans }) {
+  const across = (/** @type {number} */ at) => (100 * (Math.max(from, at) - from)) / (to - from)
+  // One of a moment is seen, too.
+  const band = (/** @type {Range} */ one) =>
+    html`<rect x=${across(one.from)} width=${Math.max(0.3, across(one.to) - across(one.from))} height="1" />`
+  return html`<svg class="bands" viewBox="0 0 100 1" preserveAspectRatio="none" role="img" aria-label=${label}>${spans.map(band)}</svg>`
 }
 
 /** How a line looks. @param {Line} line */

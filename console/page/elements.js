@@ -1,9 +1,7 @@
 // What views are built of. Texts are children of elements, so that nothing that a device or a user wrote is ever read as HTML.
 
-import { html } from 'htm/preact'
-import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { ApiError, get } from './api.js'
-import { onText, useAction, useLoaded } from './hooks.js'
+import { html, onText, useAction, useLayoutEffect, useLoaded, useRef, useState } from './hooks.js'
 import { session } from './session.js'
 
 /** @typedef {import('preact').ComponentChildren} Children */
@@ -14,6 +12,7 @@ const shapes = {
   things: 'M6 6h8v8H6zM8.5 3v3M11.5 3v3M8.5 14v3M11.5 14v3M3 8.5h3M3 11.5h3M14 8.5h3M14 11.5h3',
   channels: 'M10 3l7 3.5-7 3.5-7-3.5zM3 10l7 3.5 7-3.5M3 13.5L10 17l7-3.5',
   live: 'M2 10h3l2.5-6 4.5 12 2.5-6H18',
+  fleet: 'M3 3h6v6H3zM11 3h6v6h-6zM3 11h6v6H3zM11 14h2l1.5-3 2 6h.5',
   explorer: 'M9 15a6 6 0 1 0 0-12a6 6 0 0 0 0 12zM13.5 13.5L17 17',
   'dead-letters': 'M17 9V4H3v11h7M3 5l7 5 7-5M13 13l4 4M17 13l-4 4',
   break: 'M11 2L4 11.5h5L8.5 18 16 8.5h-5z',
@@ -21,6 +20,7 @@ const shapes = {
   fold: 'M3 4h14v12H3zM8 4v12',
   account: 'M10 9.5a3 3 0 1 0 0-6a3 3 0 0 0 0 6zM4 17c.5-3 3-4.5 6-4.5s5.5 1.5 6 4.5',
   done: 'M4 10.5l4 4 8-9',
+  back: 'M12 4l-6 6 6 6',
   close: 'M5 5l10 10M15 5L5 15',
 }
 
@@ -30,6 +30,9 @@ export function Problem({ error }) {
   const code = error instanceof ApiError && error.status !== 0 ? `${error.status} ${error.code}` : ''
   return html`<p class="notice problem" role="alert">${error.message} <small>${code}</small></p>`
 }
+
+/** @param {{ title: string, children: Children }} props */
+export const Card = ({ title, children }) => html`<section class="card"><h2>${title}</h2>${children}</section>`
 
 /** @param {{ label: string, hint?: string, problem?: string | undefined, children: Children }} props */
 export function Field({ label, hint, problem, children }) {
@@ -48,11 +51,7 @@ export function Choice({ label, value, options, titles = [], onChange }) {
   <//>`
 }
 
-/**
- * A button that is busy while its action runs, and shows beside it why the action failed.
- *
- * @param {{ action: () => Promise<unknown>, kind?: '' | 'main' | 'danger', disabled?: boolean, children: Children }} props
- */
+/** Busy while its action runs, with why it failed. @param {{ action: () => Promise<unknown>, kind?: '' | 'main' | 'danger', disabled?: boolean, children: Children }} props */
 export function Action({ action, kind = '', disabled = false, children }) {
   const { run, isBusy, error } = useAction(action)
   return html`<span class="actions">
@@ -64,15 +63,13 @@ export function Action({ action, kind = '', disabled = false, children }) {
 /** @param {{ text: string, label?: string }} props */
 export function Copy({ text, label = 'Copy' }) {
   const [outcome, setOutcome] = useState('')
-  const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(text)
-      setOutcome('Copied')
-    } catch {
-      // Browsers have no clipboard for pages over HTTP, other than those of the machine itself.
-      setOutcome('Not allowed here: select it and copy')
-    }
-  }
+  // Browsers have no clipboard for pages over HTTP, other than those of the machine itself.
+  const write = async () => navigator.clipboard.writeText(text)
+  const copy = () =>
+    write().then(
+      () => setOutcome('Copied'),
+      () => setOutcome('Not allowed here: select it and copy'),
+    )
   return html`<span class="actions">
     <button type="button" onClick=${copy} onBlur=${() => setOutcome('')}>${label}</button> <small class="quiet" role="status">${outcome}</small>
   </span>`
@@ -158,11 +155,15 @@ export function ago(seconds) {
   return html`<time datetime=${date.toISOString()} title=${dated.format(date)}>${since.format(-Math.floor(passed / length), unit)}</time>`
 }
 
-/** Values as a small line that begins at zero. @param {{ label: string, values: readonly number[] }} props */
-export function Spark({ label, values }) {
-  const [width, high] = [values.length - 1, Math.max(1, ...values)]
-  const points = values.map((value, at) => `${(at * 100) / width},${20 - (value * 20) / high}`)
-  return html`<svg class="spark" viewBox="-2 -2 104 24" role="img" aria-label=${label}><polyline points=${points.join(' ')} /></svg>`
+/** Values as a small line, which has gaps where there is none; counts begin at zero. @param {{ label: string, values: readonly (number | undefined)[], isCount?: boolean }} props */
+export function Spark({ label, values, isCount = false }) {
+  const known = values.filter(value => value !== undefined)
+  const low = isCount ? 0 : Math.min(...known)
+  const [across, up] = [100 / (values.length - 1), 20 / (Math.max(...known) - low || 1)]
+  const at = (/** @type {number} */ x, /** @type {number} */ y) =>
+    `${values[x - 1] === undefined ? 'M' : 'L'}${x * across} ${20 - (y - low) * up}h0`
+  const line = values.map((value, x) => (value === undefined ? '' : at(x, value))).join('')
+  return html`<svg class="spark" viewBox="-2 -2 104 24" preserveAspectRatio="none" role="img" aria-label=${label}><path vector-effect="non-scaling-stroke" d=${line} /></svg>`
 }
 
 /** @param {{ name: string }} props */

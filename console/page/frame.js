@@ -1,16 +1,14 @@
-// What stands around each view: the views at the left, and above it the title, the state of the platform and the account.
+// What stands around each view: the views at the left, and above it the title, the state of the platform, the account and the search.
 
-import { html } from 'htm/preact'
-import { useEffect, useState } from 'preact/hooks'
-import { ApiError, get } from './api.js'
-import { Choice, Copy, count, Icon, State, timeZone } from './elements.js'
-import { useEvery } from './hooks.js'
+import { ApiError, get, send } from './api.js'
+import { Action, Choice, Copy, count, Dialog, Field, Icon, Named, Problem, State, Table, timeOf, timeZone } from './elements.js'
+import { html, onSubmit, onText, useAction, useEffect, useEvery, useLayoutEffect, useLoaded, useState } from './hooks.js'
 import { session } from './session.js'
-import { ApiKeys, ChangePassword } from './views/account.js'
-import { Search } from './views/search.js'
+import { openLetters, titleOf } from './views/list.js'
 
 /** @typedef {{ home: import('./session.js').Home, who: import('./session.js').Session, overview: import('./session.js').Samples }} FrameProps */
 /** By name. @typedef {Record<string, boolean>} States */
+/** @import { Entity } from './views/list.js' */
 
 const healthMs = 5000
 /** Checks of `/health` that stand for what people look at, and what they are called. @type {Record<string, string>} */
@@ -118,4 +116,122 @@ function Account({ home, who, onOpen }) {
     <p class="quiet small">Times are of the zone ${timeZone}.</p>
     <p class="quiet small">Sluice ${home.version} · <a href="docs">API</a> · <a href="health">health</a></p>
   </section>`
+}
+
+/** @typedef {{ id: string, name: string, access: 'all' | 'read' | 'publish', channels?: string[], expires_at?: string }} ApiKey */
+
+/** @param {{ onClose: () => void }} props */
+function ApiKeys({ onClose }) {
+  const { value, error, reload } = useLoaded(signal => get('keys', { query: { limit: 100 }, signal }), [])
+  /** @type {ApiKey[]} */
+  const keys = value?.keys ?? []
+  const channelsOf = (/** @type {string[]} */ ids) =>
+    html`${ids.slice(0, 5).map(id => html`<${Named} kind="channels" id=${id} />${' '}`)} ${ids.length > 5 && `and ${ids.length - 5} more`}`
+  const rows = keys.map(({ id, name, access, channels, expires_at: end }) => ({
+    key: id,
+    cells: [
+      html`<span title=${id}>${name || `${id.slice(0, 8)}…`}</span>`,
+      access !== 'all' ? access : channels ? 'read, publish' : 'all that you may',
+      channels ? channelsOf(channels) : 'all',
+      end ? timeOf(Date.parse(end) / 1000) : 'revoked',
+      html`<${Action} kind="danger" action=${() => send('DELETE', `keys/${id}`).then(reload)}>Revoke<//>`,
+    ],
+  }))
+  const columns = ['Name', 'May', 'Channels', 'Until', html`<span class="unseen">Revoke</span>`]
+  return html`<${Dialog} title="API keys" onClose=${onClose}>
+    <p>Programs send them in place of a token. <a href="docs">POST /keys</a> issues one, with what it may do, its channels and its end.</p>
+    <${Problem} error=${error} />
+    ${value?.total > keys.length && html`<p class="notice">These are the first ${count(keys.length)} of ${count(value.total)}.</p>`}
+    ${value && html`<${Table} caption="API keys" columns=${columns} empty="You have none." rows=${rows} />`}
+  <//>`
+}
+
+/** @param {{ onClose: () => void }} props */
+function ChangePassword({ onClose }) {
+  const { run, isBusy, error } = useAction(async (/** @type {Record<string, string>} */ { old, password, keys }) => {
+    const query = keys === undefined ? {} : { revoke_keys: true }
+    await send('PATCH', 'password', { query, body: { old_password: old, password }, checksPassword: true })
+    session.end('Your password is changed: sign in with the new one.')
+  })
+
+  return html`<${Dialog} title="Change password" onClose=${onClose}>
+    <p>Every session of yours ends, in all browsers and programs. API keys stay valid, and so do the keys and certificates of your things.</p>
+    <form class="stack" onSubmit=${onSubmit(run)}>
+      <${Field} label="Old password"><input name="old" type="password" autocomplete="current-password" required autofocus /><//>
+      <${Field} label="New password"><input name="password" type="password" autocomplete="new-password" required /><//>
+      <p><label><input name="keys" type="checkbox" /> Also delete all my API keys</label></p>
+      <${Problem} error=${error} />
+      <button class="main" disabled=${isBusy} aria-busy=${isBusy}>Change the password</button>
+    </form>
+  <//>`
+}
+
+/** `kind`: the path of a view. @typedef {{ kind: string, title: string, more?: string, href: string }} Found */
+
+const foundMax = 8
+
+/** @param {{ home: import('./session.js').Home, views: readonly { path: string, title: string }[], onClose: () => void }} props */
+function Search({ home, views, onClose }) {
+  const [text, setText] = useState('')
+  const [at, setAt] = useState(0)
+  const asked = text.trim()
+  const entities = useLoaded(signal => find(asked, home, signal), [asked])
+  const letters = useLoaded(signal => openLetters(home, signal), []).value?.letters ?? []
+  const isLike = (/** @type {string[]} */ ...texts) => texts.some(one => one.toLowerCase().includes(asked.toLowerCase()))
+  /** @type {Found[]} */
+  const found = [
+    ...views.filter(({ title }) => isLike(title)).map(({ path, title }) => ({ kind: path, title, href: `#/${path}` })),
+    ...(entities.value ?? []),
+    ...letters
+      .filter(({ id, rule, reason }) => asked !== '' && isLike(id, rule, reason))
+      .slice(-foundMax)
+      .map(({ id, rule }) => ({ kind: 'dead-letters', title: id, more: rule, href: `#/dead-letters/${id}` })),
+  ]
+  const chosen = Math.min(at, found.length - 1)
+  const go = (/** @type {Found | undefined} */ one) => {
+    if (one === undefined) return
+    onClose()
+    location.assign(one.href)
+  }
+  const press = (/** @type {KeyboardEvent} */ event) => {
+    if (event.key === 'Enter') go(found[chosen])
+    else if (event.key === 'ArrowDown') setAt((chosen + 1) % found.length)
+    else if (event.key === 'ArrowUp') setAt((chosen + found.length - 1) % found.length)
+    else return
+    event.preventDefault()
+  }
+  const ask = (/** @type {string} */ text) => (setText(text), setAt(0))
+  useLayoutEffect(() => document.getElementById(`found-${chosen}`)?.scrollIntoView({ block: 'nearest' }))
+  return html`<${Dialog} title="Search" onClose=${onClose}>
+    <input role="combobox" aria-label="Search" aria-expanded="true" aria-controls="found" aria-activedescendant=${found.length > 0 ? `found-${chosen}` : undefined}
+      placeholder="Name, id, external id or rule" autofocus value=${text} onInput=${onText(ask)} onKeyDown=${press} />
+    <${Problem} error=${entities.error} />
+    <ul id="found" class="plain found" role="listbox" aria-label="Found">
+      ${found.map(
+        (
+          one,
+          nth,
+        ) => html`<li class="row" key=${one.href} id=${`found-${nth}`} role="option" aria-selected=${nth === chosen} onClick=${() => go(one)}>
+          <${Icon} name=${one.kind} /> ${one.title} <small class="quiet">${one.more}</small>
+        </li>`,
+      )}
+    </ul>
+    <p class="quiet small" role="status">${found.length === 0 && !entities.isLoading ? 'Nothing is found.' : 'Arrow keys choose, Enter opens.'}</p>
+  <//>`
+}
+
+/** Things and channels. @param {string} text @param {import('./session.js').Home} home @param {AbortSignal} signal @returns {Promise<Found[]>} */
+async function find(text, { services }, signal) {
+  if (text === '' || !services.includes('control plane')) return []
+  const foundIn = (/** @type {string} */ kind, /** @type {Entity[]} */ entities) =>
+    entities.map(one => ({ kind, title: titleOf(one), more: one.id, href: `#/${kind}/${one.id}` }))
+  const ask = async (/** @type {string} */ kind, /** @type {import('./api.js').Query} */ filter) =>
+    foundIn(kind, (await get(kind, { query: { ...filter, limit: foundMax }, signal }))[kind])
+  const byId = (/** @type {string} */ kind) =>
+    get(`${kind}/${text}`, { signal })
+      .then(one => foundIn(kind, [one]))
+      .catch(() => [])
+  const ids = /^[0-9a-f-]{36}$/i.test(text) ? [byId('things'), byId('channels')] : []
+  const asked = [...ids, ask('things', { external_id: text }), ask('things', { name: text, shared: true }), ask('channels', { name: text })]
+  return [...new Map((await Promise.all(asked)).flat().map(one => [one.href, one])).values()]
 }

@@ -1,14 +1,14 @@
-// What views wait for and take: answers, events, actions, and what is entered.
+// What views are written with: elements and hooks of Preact, and those that wait for answers, events, actions, and what is entered.
 
 import { useEffect, useState } from 'preact/hooks'
 import { follow } from './api.js'
 
+export { html } from 'htm/preact'
+export * from 'preact/hooks'
+
 /**
- * Loads something when its inputs change, and again by `reload`.
- *
- * @template T
- * @param {(signal: AbortSignal) => Promise<T>} load @param {readonly unknown[]} inputs
- * @returns {{ value?: T, error?: unknown, isLoading: boolean, reload: () => void }}
+ * Loads something when its inputs change, and again by `reload`. @template T @param {(signal: AbortSignal) => Promise<T>} load
+ * @param {readonly unknown[]} inputs @returns {{ value?: T, error?: unknown, isLoading: boolean, reload: () => void }}
  */
 export function useLoaded(load, inputs) {
   const [state, setState] = useState(/** @type {{ value?: T, error?: unknown, isLoading: boolean }} */ ({ isLoading: true }))
@@ -36,9 +36,7 @@ export function useEvery(ms, work) {
 
 /**
  * Follows the server-sent events of an address, if there is one, as long as the element and its tab are shown.
- *
- * @param {string | undefined} path
- * @param {import('./api.js').Listener} onEvent that of the first call
+ * @param {string | undefined} path @param {import('./api.js').Listener} onEvent that of the first call
  */
 export function useFollowed(path, onEvent) {
   const [state, setState] = useState(/** @type {{ isOpen: boolean, error?: unknown }} */ ({ isOpen: false }))
@@ -59,19 +57,15 @@ export function useFollowed(path, onEvent) {
   return state
 }
 
-/**
- * Runs what a button or a form does: whether it is under way, and why it failed.
- *
- * @template {unknown[]} Input
- * @param {(...input: Input) => Promise<unknown>} action
- */
+/** Runs what a button or a form does: whether it is under way, and why it failed. @template {unknown[]} Input @param {(...input: Input) => Promise<unknown>} action */
 export function useAction(action) {
   const [state, setState] = useState(/** @type {{ isBusy: boolean, error?: unknown }} */ ({ isBusy: false }))
   const run = async (/** @type {Input} */ ...input) => {
     setState({ isBusy: true })
-    const error = await action(...input)
-      .then(() => undefined)
-      .catch(error => error)
+    const error = await action(...input).then(
+      () => undefined,
+      error => error,
+    )
     setState({ isBusy: false, error })
   }
   return { ...state, run }
@@ -86,12 +80,12 @@ export function onText(take) {
 export function onSubmit(take) {
   return (/** @type {any} */ event) => {
     event.preventDefault()
-    take(enteredIn(event.currentTarget))
+    take(enteredIn(event.currentTarget, event.submitter))
   }
 }
 
-/** The fields of a form that are not empty. @param {HTMLFormElement} form @returns {Record<string, string>} */
-export function enteredIn(form) {
-  const fields = /** @type {[string, string][]} */ ([...new FormData(form)])
+/** The fields of a form that are not empty. @param {HTMLFormElement} form @param {HTMLElement | null} [button] that was pressed @returns {Record<string, string>} */
+export function enteredIn(form, button) {
+  const fields = /** @type {[string, string][]} */ ([...new FormData(form, button)])
   return Object.fromEntries(fields.filter(([, text]) => text !== ''))
 }

@@ -2,18 +2,17 @@
 
 import { html, render } from 'htm/preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { ApiError, get } from './api.js'
-import { Action, Problem } from './elements.js'
+import { ApiError, get, send } from './api.js'
+import { Action, Field, Problem } from './elements.js'
 import { Frame } from './frame.js'
-import { useLoaded } from './hooks.js'
+import { onSubmit, useAction, useLoaded } from './hooks.js'
 import { session } from './session.js'
 import { DeadLetters } from './views/dead-letters.js'
-import { BreakSomething } from './views/demo.js'
-import { Entities } from './views/entity.js'
+import { Entities } from './views/entities.js'
 import { Explorer } from './views/explorer.js'
+import { Fleet } from './views/fleet.js'
 import { Live } from './views/live.js'
-import { Overview, useSamples } from './views/overview.js'
-import { SignIn } from './views/sign-in.js'
+import { BreakSomething, Overview, useSamples } from './views/overview.js'
 
 /** @import { Home, ViewProps } from './session.js' */
 /** `needs`: a service of this process, of which the writer's is for administrators; `link`: one of the home page. */
@@ -24,6 +23,7 @@ const views = [
   { path: 'overview', title: 'Overview', view: Overview, needs: 'writer', link: 'overview' },
   { path: 'things', title: 'Things', view: Entities, needs: 'control plane' },
   { path: 'channels', title: 'Channels', view: Entities, needs: 'control plane' },
+  { path: 'fleet', title: 'Fleet', view: Fleet, needs: 'reader' },
   { path: 'live', title: 'Live', view: Live, needs: 'reader' },
   { path: 'explorer', title: 'Explorer', view: Explorer, needs: 'reader' },
   { path: 'dead-letters', title: 'Dead letters', view: DeadLetters, needs: 'writer' },
@@ -119,6 +119,44 @@ async function recognise({ services }, signal) {
     },
   )
   session.change({ user, isAdministrator })
+}
+
+/** With email and password, with a token, or with the link of a first start. @param {{ home: Home, code: string | undefined }} props `code`: of a sign-in link */
+function SignIn({ home, code }) {
+  const hasUsers = home.services.includes('control plane')
+  const { run, isBusy, error } = useAction(async (/** @type {string} */ path, /** @type {object} */ body, /** @type {boolean} */ keep) => {
+    const { token } = await (await send('POST', path, { body, withoutToken: true })).json()
+    session.start(token, { keep })
+  })
+  useEffect(() => {
+    document.title = 'Sign in · Sluice'
+    if (code !== undefined) void run('console/sign-in', { code }, false)
+  }, [])
+
+  const submit = onSubmit(({ token, keep, email, password }) => {
+    if (hasUsers) void run('tokens', { email, password }, keep !== undefined)
+    else session.start(token ?? '', { keep: keep !== undefined })
+  })
+
+  const fields = hasUsers
+    ? html`<${Field} label="Email"><input name="email" type="email" autocomplete="username" required autofocus /><//>
+        <${Field} label="Password"><input name="password" type="password" autocomplete="current-password" required /><//>`
+    : html`<${Field} label="Token or API key" hint="This process serves no users: take a token of POST /tokens, or an API key.">
+        <input name="token" type="password" autocomplete="off" required autofocus />
+      <//>`
+  return html`<main class="narrow">
+    <h1 class="actions"><img src="console/icon.svg" alt="" width="32" height="32" /> Sluice</h1>
+    ${session.value.notice && html`<p class="notice" role="status">${session.value.notice}</p>`}
+    <form class="card" onSubmit=${submit}>
+      <h2>Sign in</h2>
+      ${fields}
+      <p><label class="small"><input name="keep" type="checkbox" /> Stay signed in while this tab is open, also after a reload</label></p>
+      <${Problem} error=${error} />
+      <button class="main" disabled=${isBusy} aria-busy=${isBusy}>Sign in</button>
+    </form>
+    ${session.value.token !== undefined && html`<p><a href="#/">Stay signed in as you are</a></p>`}
+    <p class="quiet small">Sluice ${home.version} · <a href="docs">API</a> · <a href="health">health</a></p>
+  </main>`
 }
 
 render(html`<${Page} />`, /** @type {HTMLElement} */ (document.getElementById('page')))

@@ -1,11 +1,7 @@
 // Points of a channel's series in bounded memory, and the columns of a chart made of them.
 
-/**
- * @typedef {{
- *   Publisher: string, Subtopic: string, Name: string, Time: number, Unit?: string, Value?: number, StringValue?: string, BoolValue?: boolean,
- *   DataValue?: string, Sum?: number,
- * }} SenmlRecord
- */
+/** @typedef {Record<'Channel' | 'Publisher' | 'Subtopic' | 'Name', string> & { Time: number, Unit?: string }} RecordHead */
+/** @typedef {RecordHead & { Value?: number, StringValue?: string, BoolValue?: boolean, DataValue?: string, Sum?: number }} SenmlRecord */
 /** In any order. @typedef {{ times: number[], values: number[] }} Points */
 /** @typedef {{ key: string, place: number, publisher: string, subtopic: string, name: string, unit: string, newest: { time: number, text: string }, live: Points }} Series */
 /** @typedef {ReturnType<typeof openStore>} Store */
@@ -40,9 +36,7 @@ export function openStore() {
         found = { key, place, publisher, subtopic, name, unit, newest: { time: -Infinity, text: '' }, live: { times: [], values: [] } }
         store.series.set(key, found)
       }
-      const { Value, StringValue, BoolValue, DataValue, Sum } = values
-      const text = String(Value ?? StringValue ?? BoolValue ?? DataValue ?? `sum ${Sum}`)
-      if (time >= found.newest.time) found.newest = { time, text: text.slice(0, textMax) }
+      if (time >= found.newest.time) found.newest = { time, text: textOf(values) }
       return found
     },
 
@@ -65,6 +59,11 @@ export function openStore() {
   return store
 }
 
+/** The value of a record. @param {Pick<SenmlRecord, 'Value' | 'StringValue' | 'BoolValue' | 'DataValue' | 'Sum'>} record */
+export function textOf({ Value, StringValue, BoolValue, DataValue, Sum }) {
+  return String(Value ?? StringValue ?? BoolValue ?? DataValue ?? `sum ${Sum}`).slice(0, textMax)
+}
+
 /** Adds a number, or a boolean as 0 or 1. @param {Points} points @param {SenmlRecord} record @returns {boolean} false for any other value */
 export function push({ times, values }, { Time, Value, BoolValue }) {
   const value = Value ?? (BoolValue === undefined ? undefined : Number(BoolValue))
@@ -76,7 +75,6 @@ export function push({ times, values }, { Time, Value, BoolValue }) {
 
 /**
  * Smallest and largest value in each of `number` columns of a range, in turn, null where there is none: all that a screen of that many pixels shows.
- *
  * @param {readonly Points[]} sources @param {import('./chart.js').Range} range @param {number} number
  */
 export function columnsOf(sources, { from, to }, number) {

@@ -110,11 +110,7 @@ function login({ broker, thing, key }) {
 }
 
 /** Of Python and JavaScript. @param {string} text */
-function literal(text) {
-  return `'${text.replace(/[\\']/g, '\\$&')}'`
-}
+const literal = text => `'${text.replace(/[\\']/g, '\\$&')}'`
 
 /** As one word of a POSIX shell. @param {string} text */
-function shell(text) {
-  return `'${text.replaceAll("'", `'\\''`)}'`
-}
+const shell = text => `'${text.replaceAll("'", `'\\''`)}'`

@@ -84,6 +84,19 @@ describeUnlessMissing('the console', missingChromium(), () => {
     [() => '#/channels', page => page.locator('[aria-label$="in the last hour"]').first().waitFor({ state: 'attached' })],
     [() => `#/channels/${site.channel}`, page => page.getByLabel('Select all that are loaded').waitFor()],
     [
+      () => {
+        const series = [
+          [site.channel, site.thing, '', 'number'],
+          ['x', hostile, hostile, hostile],
+        ]
+        return `#/fleet?${new URLSearchParams({ board: JSON.stringify({ title: hostile, series }) })}`
+      },
+      async page => {
+        await page.getByText('no value').waitFor()
+        await page.getByRole('img', { name: 'The last hour: 1 to 1' }).waitFor()
+      },
+    ],
+    [
       () => `#/live/${site.channel}`,
       page =>
         page

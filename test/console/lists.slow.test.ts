@@ -1,6 +1,6 @@
-// Lists of thousands of things, the page of one thing, and the search that finds any of them, in a real browser.
+// Lists of thousands of things, the page of one thing, the search that finds any of them, and a board of their series, in a real browser.
 
-import type { Browser } from 'playwright-core'
+import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { describeUnlessMissing } from '../servers/describe-with.ts'
 import { missingChromium } from '../servers/install/chromium.ts'
@@ -9,6 +9,8 @@ import { administrator, type Platform, startedFolder, startPlatform } from '../u
 import { openBrowser, type Visitor, visit } from './visitor.ts'
 
 const user = { email: 'fleet@sluice.example', password: 'correct horse battery' }
+/** A browser that took it for HTML would open a dialog, which fails the test. */
+const hostile = `"'><img src=x onerror=alert(1)>\u202e${'x'.repeat(1000)}`
 const thingsMany = 10_000
 /** Of a window of 720 pixels, and some above and below. */
 const rowsMax = 40
@@ -220,7 +222,7 @@ describeUnlessMissing('the console', missingChromium(), () => {
     await page.keyboard.press('Enter')
     await expect.poll(hash).toBe(`#/channels/${site.channel}`)
 
-    await search('', 6)
+    await search('', 7)
     for (const key of ['ArrowUp', 'ArrowUp', 'ArrowDown']) await page.keyboard.press(key)
     expect(await page.getByRole('listbox').getByRole('option', { selected: true }).innerText()).toContain('Dead letters')
     await page.keyboard.press('Escape')
@@ -237,5 +239,80 @@ describeUnlessMissing('the console', missingChromium(), () => {
     await stranger.page.keyboard.press('/')
     await stranger.page.getByRole('combobox', { name: 'Search' }).fill('02:42:ac:11:00:07')
     await stranger.page.getByText('Nothing is found.').waitFor()
+  })
+
+  test('keeps a board of series of several channels, made by keyboard, whose link shows others what they may read', async () => {
+    const [sites, guest] = [
+      await Promise.all([1, 2].map(() => makeSiteOf(platform.url, administrator))),
+      await makeSiteOf(platform.url, user),
+    ]
+    const [yard, attic] = sites as [Site, Site]
+    const now = Date.now() / 1000
+    const packs: readonly (readonly [Site, object[]])[] = [
+      [
+        yard,
+        [0, 60, 120].map((age, at) => ({ n: 'level', u: 'm', v: 7.25 - at, t: now - age })).concat({ n: 'depth', u: 'm', v: 3, t: now }),
+      ],
+      [attic, [{ n: 'door', vs: '<b onclick=alert(1)>open</b>', t: now - 4000 }]],
+      [guest, [{ n: 'heat', u: 'Cel', v: 48 }]],
+    ]
+    for (const [site, pack] of packs)
+      await Promise.all([expectStatus(publish(platform.url, site, pack), 202), readUntil(platform.url, site, pack.length)])
+
+    await using chief = await visitAs(administrator)
+    const { page } = chief
+    const tile = (shown: Page, name: string) => shown.getByRole('listitem').filter({ has: shown.getByRole('link', { name, exact: true }) })
+    await chief.go('#/fleet')
+    await page.getByText('A board shows series').waitFor()
+    for (const [site, name] of [
+      [yard, 'level'],
+      [attic, 'door'],
+    ] as const) {
+      await page.getByRole('link', { name: 'Add series' }).press('Enter')
+      const row = page.getByRole('row').filter({ has: page.locator(`a[href="#/live/${site.channel}"]`) })
+      await row.press('Enter')
+      await page.getByRole('button', { name: `Add ${name} to Fleet` }).press('Enter')
+      await page.getByRole('link', { name: 'on it' }).press('Enter')
+    }
+    await tile(page, 'level').getByText('7.25 m').waitFor()
+    await tile(page, 'level').getByRole('img', { name: 'The last hour: 5.25 to 7.25' }).waitFor()
+    await tile(page, 'level').locator('.good').waitFor()
+    await tile(page, 'door').getByText('<b onclick=alert(1)>open</b>').waitFor()
+    await tile(page, 'door').locator('.bad', { hasText: 'quiet: 1 hr ago' }).waitFor()
+    await page.getByLabel('Quiet without a value for').selectOption('a day')
+    await tile(page, 'door').locator('.good').waitFor()
+    await page.getByRole('button', { name: 'Move earlier door' }).press('Enter')
+    await page.getByLabel('Name of the board').fill('Farm <i>north</i>')
+    // Of the next value, without a new look by the user.
+    await expectStatus(publish(platform.url, attic, [{ n: 'door', vs: 'shut' }]), 202)
+    await tile(page, 'door').getByText('shut').waitFor()
+
+    // Kept by the browser for this user.
+    await page.getByRole('button', { name: 'Copy the link' }).press('Enter')
+    const link = String(await page.evaluate('navigator.clipboard.readText()'))
+    await page.reload()
+    await chief.signIn(administrator)
+    await tile(page, 'level').getByText('7.25 m').waitFor()
+    const titles = (shown: Page) => shown.getByRole('listitem').getByRole('heading').allInnerTexts()
+    expect([await titles(page), await page.getByLabel('Name of the board').inputValue()]).toEqual([['door', 'level'], 'Farm <i>north</i>'])
+
+    // The user may read one of the channels.
+    const board = JSON.parse(new URLSearchParams(link.split('?')[1]).get('board')!) as { series: string[][] }
+    board.series.push([guest.channel, guest.thing, '', 'heat'], ['<script>', '"', '', hostile])
+    const shared = `#/fleet?${new URLSearchParams({ board: JSON.stringify(board) })}`
+    await using other = await visitAs(user)
+    await other.go(shared)
+    await tile(other.page, 'heat').getByText('48 Cel').waitFor()
+    await tile(other.page, 'level').locator('.bad', { hasText: 'you may not read its channel' }).waitFor()
+    await tile(other.page, 'door').locator('.bad').waitFor()
+    await tile(other.page, hostile).getByText('you may not read its channel').waitFor()
+    await other.page.getByRole('button', { name: 'Remove level' }).press('Enter')
+    await other.page.getByRole('button', { name: 'Keep it in place of mine' }).press('Enter')
+    await tile(other.page, 'heat').getByText('48 Cel').waitFor()
+    expect(await titles(other.page)).toEqual(['door', 'heat', hostile])
+    for (const text of ['{', '[]', '{"series":[[1,2,3,4],{}]}', '{"series":3}']) {
+      await other.go(`#/fleet?board=${encodeURIComponent(text)}`)
+      await other.page.getByText('A board shows series').waitFor()
+    }
   })
 })

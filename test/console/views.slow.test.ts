@@ -125,7 +125,7 @@ describeUnlessMissing('the console', missingChromium(), () => {
     const site = await makeSite(platform.url)
     await expectStatus(publish(platform.url, site, [{ n: 'attic:temperature', u: 'Cel', v: 21 }], 'attic'), 202)
     await using chief = await visitAs(administrator)
-    const received = chief.page.locator('dl dd').first()
+    const received = chief.page.locator('dl .figure').first()
     await received.waitFor()
     const before = Number((await received.innerText()).replaceAll(',', ''))
     await expectStatus(publish(platform.url, site, [{ n: 'attic:temperature', u: 'Cel', v: 21.5 }], 'attic'), 202)
@@ -414,12 +414,22 @@ describeUnlessMissing('the console', missingChromium(), () => {
     await page.getByText('Messages were published that cannot be decoded.').waitFor()
     await press('Cut the store')
     await page.getByText('store: ▲ away').waitFor()
-    await page.getByText('store: ● there').waitFor()
+    await page.getByText('Waiting until all works again…').waitFor()
+    // Without another press: the figures of both moments, and the comparison of all messages.
+    await page.getByText('All works again after').waitFor()
+    const [before, after, more] = (
+      await page
+        .getByRole('row', { name: /^received/ })
+        .getByRole('cell')
+        .allInnerTexts()
+    ).slice(1)
+    expect(numberOf(after!) - numberOf(before!)).toBe(numberOf(more!))
+    expect(numberOf(more!)).toBeGreaterThan(0)
+    await page.getByText('Each message is stored exactly once, or a dead letter').waitFor()
+    await page.getByRole('img', { name: /^store: away for [1-9]/ }).waitFor()
+    await page.getByRole('img', { name: /^writer: away for [1-9]/ }).waitFor()
     await press('Stop the load')
-    await page
-      .locator('dl div', { hasText: 'waiting' })
-      .getByText(/^\+ 0$/)
-      .waitFor()
+    await page.locator('dl div', { hasText: 'waiting' }).getByText('0', { exact: true }).waitFor()
     await page.getByText('adds up').waitFor()
     await press('Run verify')
     await page.getByText('Each message is stored exactly once, or a dead letter').waitFor()
@@ -442,6 +452,8 @@ describeUnlessMissing('the console', missingChromium(), () => {
     return { owner, channel: channel.id, elsewhere: elsewhere.id, thing: thing.id, key: thing.key, device: `Thing ${thing.key}` }
   }
 })
+
+const numberOf = (text: string): number => Number(text.replaceAll(/[,+]/g, ''))
 
 interface Made {
   readonly id: string

@@ -1,10 +1,8 @@
 // Checks that a thing reaches the platform: how it publishes, and what becomes of its messages.
 
-import { html } from 'htm/preact'
-import { useState } from 'preact/hooks'
 import { get, send } from '../api.js'
 import { Choice, Copy, Field, Problem, State, timeOf } from '../elements.js'
-import { onSubmit, useAction, useFollowed, useLoaded } from '../hooks.js'
+import { html, onSubmit, useAction, useFollowed, useLoaded, useState } from '../hooks.js'
 import { session } from '../session.js'
 import { formats, languagesOf, payloads, snippet } from '../snippets.js'
 import { titleOf } from './list.js'
@@ -39,19 +37,18 @@ export function Check({ thing, home, above }) {
   const { arrivals, mqtt } = home.links
   const languages = [...languagesOf(mqtt !== undefined), ...(home.services.includes('ingest') ? [here] : [])]
   const text = language === here ? '' : snippet(language, { base, mqtt, channel, thing: thing.id, key: thing.key ?? '', format })
+  const shown =
+    language === here
+      ? html`<${Publish} key=${format} thing=${thing} channel=${channel} format=${format} />`
+      : html`<pre class="snippet" tabindex="0" aria-label=${`${language}, ${format}`}>${text}</pre>
+          <p class="row"><${Copy} text=${text} /> <span class="quiet small">On another machine, put in the address at which it reaches this one.</span></p>`
   return html`${connected.length > 1 && html`<${Choice} label="Channel" value=${channel} options=${connected.map(({ id }) => id)} titles=${connected.map(titleOf)} onChange=${setChannel} />`}
     ${above?.(channel)}
     <div class="row">
       <${Choice} label="Language" value=${language} options=${languages} onChange=${setLanguage} />
       <${Choice} label="Format" value=${format} options=${formats} onChange=${setFormat} />
     </div>
-    ${
-      language === here
-        ? html`<${Publish} key=${format} thing=${thing} channel=${channel} format=${format} />`
-        : html`<pre class="snippet" tabindex="0" aria-label=${`${language}, ${format}`}>${text}</pre>
-            <p class="row"><${Copy} text=${text} /> <span class="quiet small">On another machine, put in the address at which it reaches this one.</span></p>`
-    }
-    ${arrivals !== undefined && html`<${Arrivals} thing=${thing} />`}`
+    ${shown} ${arrivals !== undefined && html`<${Arrivals} thing=${thing} />`}`
 }
 
 /** A box that publishes as the thing. @param {{ thing: Entity, channel: string, format: typeof formats[number] }} props */
@@ -75,13 +72,10 @@ function Arrivals({ thing }) {
   const { isOpen, error } = useFollowed(`console/things/${thing.id}/arrivals/stream`, ({ event, data }) => {
     if (event === 'arrivals') setArrivals(JSON.parse(data))
   })
+  const none = html`<p><${State} state="waiting">${isOpen ? 'Waiting for the first message of this thing…' : 'Connecting…'}<//></p>
+    <p class="quiet small">A wrong key is answered with 401, and does not say which thing it is of.</p>`
   return html`<div role="status" aria-atomic="false" class="arrivals stack">
-    <${Problem} error=${error} />
-    ${
-      arrivals.length === 0 &&
-      html`<p><${State} state="waiting">${isOpen ? 'Waiting for the first message of this thing…' : 'Connecting…'}<//></p>
-        <p class="quiet small">A wrong key is answered with 401, and does not say which thing it is of.</p>`
-    }
+    <${Problem} error=${error} /> ${arrivals.length === 0 && none}
     <ol class="plain">${arrivals.map(arrival => html`<li key=${`${arrival.at} ${arrival.id}`}><${Outcome} arrival=${arrival} /></li>`)}</ol>
   </div>`
 }

@@ -1,14 +1,11 @@
 // Dead letters for administrators: by rule and time, one in full, and replaying and dropping them.
 
-import { html } from 'htm/preact'
-import { useRef, useState } from 'preact/hooks'
 import { get, send } from '../api.js'
-import { Action, Choice, count, Dialog, Field, Named, Problem, State, Table, timeOf } from '../elements.js'
-import { onText, useLoaded } from '../hooks.js'
+import { Action, Card, Choice, count, Dialog, Field, Named, Problem, State, Table, timeOf } from '../elements.js'
+import { html, onText, useLoaded, useRef, useState } from '../hooks.js'
 
 /**
  * `payload` is base64, and only in one that is shown in full.
- *
  * @typedef {{
  *   id: string, state: 'open' | 'replayed' | 'dropped' | 'erased', stage: string, rule: string, reason: string, hint?: string, channel: string, subtopic: string,
  *   publisher: string, content_type: string, created: string, payload_bytes: number, shortened_bytes?: number, partial?: boolean, payload: string,
@@ -21,6 +18,7 @@ const listedMax = 1000
 const shownMax = 100
 const payloadShownMax = 16_384
 const pollMs = 300
+const columns = ['Message', 'Received', 'Rule', 'Reason', 'Channel', 'Thing', 'State']
 const facts = /** @type {const} */ (['rule', 'reason', 'hint', 'subtopic', 'content_type', 'stage'])
 
 /** @param {import('../session.js').ViewProps} props */
@@ -53,6 +51,18 @@ export function Letters({ asked = '', publisher }) {
   for (const letter of letters) rules.add(letter.rule)
   const isWithin = (/** @type {number} */ at) => (from === '' || at >= Date.parse(from) / 1000) && (to === '' || at < Date.parse(to) / 1000)
   const found = letters.filter(letter => isWithin(secondsOf(letter)) && (publisher ?? letter.publisher) === letter.publisher)
+  const rows = found.slice(0, shownMax).map(({ id, rule, reason, channel, publisher, state, created }) => ({
+    key: id,
+    cells: [
+      html`<a href=${`#/dead-letters/${id}`}>${id}</a>`,
+      timeOf(Number(created) / 1e9),
+      rule,
+      reason,
+      html`<${Named} kind="channels" id=${channel} />`,
+      html`<${Named} kind="things" id=${publisher} />`,
+      state,
+    ],
+  }))
   return html`<div class="row end">
       <${Choice} label="Rule" value=${rule} options=${[...rules]} titles=${['every rule']} onChange=${setRule} />
       <${Field} label="Received since"><input type="datetime-local" value=${from} onInput=${onText(setFrom)} /><//>
@@ -65,26 +75,7 @@ export function Letters({ asked = '', publisher }) {
     </div>
     <${Problem} error=${error} />
     ${value?.total > letters.length && html`<p class="notice">These are the newest ${count(letters.length)} of ${count(value.total)}.</p>`}
-    ${
-      value &&
-      html`<${Table}
-        caption="Dead letters"
-        columns=${['Message', 'Received', 'Rule', 'Reason', 'Channel', 'Thing', 'State']}
-        empty=${letters.length === 0 ? empty : 'None of these matches.'}
-        rows=${found.slice(0, shownMax).map(letter => ({
-          key: letter.id,
-          cells: [
-            html`<a href=${`#/dead-letters/${letter.id}`}>${letter.id}</a>`,
-            timeOf(secondsOf(letter)),
-            letter.rule,
-            letter.reason,
-            html`<${Named} kind="channels" id=${letter.channel} />`,
-            html`<${Named} kind="things" id=${letter.publisher} />`,
-            letter.state,
-          ],
-        }))}
-      />`
-    }
+    ${value && html`<${Table} caption="Dead letters" columns=${columns} empty=${letters.length === 0 ? empty : 'None of these matches.'} rows=${rows} />`}
     ${found.length > shownMax && html`<p class="quiet">The newest ${shownMax} of ${count(found.length)} are shown.</p>`}`
 }
 
@@ -95,16 +86,15 @@ function Full({ id }) {
   const letters = value?.letters ?? []
   return html`<p class="trail"><a href="#/dead-letters">All dead letters</a></p>
     <${Problem} error=${error} />
-    ${letters.map(letter => html`<${Card} letter=${letter} />`)}
+    ${letters.map(letter => html`<${Letter} letter=${letter} />`)}
     ${letters.length > 0 && html`<p class="actions"><${Resolve} letters=${letters.slice(0, 1)} onDone=${reload} /></p>`}`
 }
 
 /** @param {{ letter: Letter }} props */
-function Card({ letter }) {
+function Letter({ letter }) {
   const bytes = Uint8Array.from(atob(letter.payload), character => character.charCodeAt(0))
   const shown = bytes.subarray(0, payloadShownMax)
-  return html`<section class="card">
-    <h2>${letter.id}</h2>
+  return html`<${Card} title=${letter.id}>
     <p>
       <${State} state=${letter.state === 'open' ? 'bad' : 'good'}>${letter.state}<//>${letter.partial && ', some of its rows may be in the store'}:
       received ${timeOf(secondsOf(letter))} of <${Named} kind="things" id=${letter.publisher} /> on <${Named} kind="channels" id=${letter.channel} />
@@ -115,7 +105,7 @@ function Card({ letter }) {
     ${shown.length < bytes.length && html`<p class="notice">Shown are the first ${count(shown.length)} bytes.</p>`}
     <pre tabindex="0" aria-label="Payload as text">${new TextDecoder().decode(shown)}</pre>
     <pre tabindex="0" aria-label="Payload in hexadecimal">${Array.from(shown, byte => byte.toString(16).padStart(2, '0')).join(' ')}</pre>
-  </section>`
+  <//>`
 }
 
 /** Buttons that replay and drop these. @param {{ letters: readonly Letter[], onDone: () => void }} props */

@@ -1,15 +1,15 @@
-// All things or all channels: creating one or many, and connecting and deleting what is selected.
+// Things and channels: all of them, to create, connect and delete, and one, with its key, certificates, shares, messages and dead letters.
 
-import { html } from 'htm/preact'
-import { useRef, useState } from 'preact/hooks'
-import { send } from '../api.js'
-import { Action, Copy, count, Dialog, Field } from '../elements.js'
-import { onText } from '../hooks.js'
-import { otherKind } from './activity.js'
-import { counted, List, none, titleOf } from './list.js'
+import { get, send } from '../api.js'
+import { Action, Card, Choice, Copy, count, Dialog, Field, Problem, Table, timeOf } from '../elements.js'
+import { html, onSubmit, onText, useAction, useLoaded, useRef, useState } from '../hooks.js'
+import { session } from '../session.js'
+import { Check } from './connectivity.js'
+import { Letters } from './dead-letters.js'
+import { counted, isReader, List, none, otherKind, titleOf } from './list.js'
+import { Charts } from './live.js'
 
-/** @import { Kind } from './activity.js' */
-/** @import { Entities, Entity } from './list.js' */
+/** @import { Entities, Entity, Kind } from './list.js' */
 
 /** What one request may create. */
 const createdMax = 1000
@@ -30,7 +30,7 @@ const unconnected = {
 }
 
 /** All that the user sees or, with `to`, what this one is connected to. @param {{ kind: Kind, home?: import('../session.js').Home, to?: Entity }} props */
-export function EntityList({ kind, home, to }) {
+function EntityList({ kind, home, to }) {
   const [ticked, setTicked] = useState(none)
   const [dialog, setDialog] = useState('')
   const [turn, setTurn] = useState(0)
@@ -112,7 +112,7 @@ const meaning = {
 }
 
 /** @param {{ kind: Kind, entities: Entities, onClose: () => void, onDone: () => void }} props */
-export function Delete({ kind, entities, onClose, onDone }) {
+function Delete({ kind, entities, onClose, onDone }) {
   const left = useRef(new Set(entities.keys()))
   const remove = async () => {
     /** @type {unknown} */
@@ -132,4 +132,112 @@ export function Delete({ kind, entities, onClose, onDone }) {
     <p>${meaning[kind]} This cannot be undone.</p>
     <${Action} kind="danger" action=${remove}>Delete ${counted(entities.size, kind)}<//>
   <//>`
+}
+
+/** @param {import('../session.js').ViewProps} props */
+export function Entities({ path, route: [id], home }) {
+  const kind = /** @type {Kind} */ (path)
+  return id === undefined
+    ? html`<${EntityList} kind=${kind} home=${home} />`
+    : html`<${One} key=${id} kind=${kind} id=${id} home=${home} />`
+}
+
+/** @param {{ kind: Kind, id: string, home: import('../session.js').Home }} props */
+function One({ kind, id, home }) {
+  const { value: entity, error, reload } = useLoaded(signal => get(`${kind}/${encodeURIComponent(id)}`, { signal }), [])
+  const [isDeleting, setDeleting] = useState(false)
+  const trail = html`<p class="trail"><a href=${`#/${kind}`}>All ${kind}</a></p>`
+  if (entity === undefined) return html`${trail}<${Problem} error=${error} />`
+  const above = (/** @type {string} */ channel) =>
+    isReader(home) && html`<${Charts} key=${channel} id=${channel} filter=${{ publisher: entity.id }} first=${3600} height=${120} />`
+  return html`${trail}
+    <section class="card">
+      <div class="row spread">
+        <h2>${titleOf(entity)}</h2>
+        <button type="button" class="danger" onClick=${() => setDeleting(true)}>Delete</button>
+      </div>
+      <dl class="facts">
+        <dt>Id</dt><dd class="actions"><code>${entity.id}</code> <${Copy} text=${entity.id} label="Copy the id" /></dd>
+        ${entity.key !== undefined && html`<${Key} thing=${entity} onReplaced=${reload} />`}
+        ${entity.metadata && html`<dt>Metadata</dt><dd><pre aria-label="Metadata" tabindex="0">${JSON.stringify(entity.metadata, null, 2)}</pre></dd>`}
+      </dl>
+      ${kind === 'channels' && html`<p class="actions"><a class="button" href=${`#/live/${entity.id}`}>Live</a> <a class="button" href=${`#/explorer/${entity.id}`}>Explorer</a></p>`}
+    </section>
+    ${kind === 'things' && html`<section class="card"><h2>Messages</h2><${Check} thing=${entity} home=${home} above=${above} /></section>`}
+    <div class="cards">
+      <section class="card"><h2>Connected ${otherKind[kind]}</h2><${EntityList} kind=${otherKind[kind]} to=${entity} /></section>
+      ${kind === 'things' && html`<${Certificates} thing=${entity} /><${Sharing} path=${`things/${entity.id}/share`} onKeyReplaced=${reload} />`}
+    </div>
+    ${kind === 'things' && session.value.isAdministrator && home.services.includes('writer') && html`<h2>Dead letters</h2><${Letters} publisher=${id} />`}
+    ${isDeleting && html`<${Delete} kind=${kind} entities=${new Map([[id, entity]])} onClose=${() => setDeleting(false)} onDone=${() => location.assign(`#/${kind}`)} />`}`
+}
+
+const graces = { 0: 'at once', 3600: 'in an hour', 86400: 'in a day' }
+
+/** @param {{ thing: Entity, onReplaced: () => void }} props */
+function Key({ thing: { id, key = '' }, onReplaced }) {
+  const [isShown, setShown] = useState(false)
+  const [isReplacing, setReplacing] = useState(false)
+  const [grace, setGrace] = useState('0')
+  const replace = async () => {
+    await send('PATCH', `things/${id}/key`, { body: { grace_seconds: Number(grace) } })
+    setReplacing(false)
+    onReplaced()
+  }
+  const dialog = html`<${Dialog} title="Replace the key?" onClose=${() => setReplacing(false)}>
+    <p>The device needs the new key before the old one ends.</p>
+    <${Choice} label="The old key ends" value=${grace} options=${Object.keys(graces)} titles=${Object.values(graces)} onChange=${setGrace} />
+    <${Action} kind="danger" action=${replace}>Replace<//>
+  <//>`
+  return html`<dt>Key</dt>
+    <dd class="actions">
+      ${isShown && html`<code>${key}</code>`} <${Copy} text=${key} label="Copy the key" />
+      <button type="button" aria-expanded=${isShown} onClick=${() => setShown(!isShown)}>${isShown ? 'Hide the key' : 'Show the key'}</button>
+      <button type="button" onClick=${() => setReplacing(true)}>Replace the key</button> ${isReplacing && dialog}
+    </dd>`
+}
+
+/** @param {{ thing: Entity }} props */
+function Certificates({ thing }) {
+  const { value, error, reload } = useLoaded(signal => get(`serials/${thing.id}`, { query: { limit: 100 }, signal }), [])
+  /** @type {{ cert_serial: string, expiration: string, revocation_time?: string }[]} */
+  const certificates = value?.certs ?? []
+  const timeIn = (/** @type {string} */ text) => timeOf(Date.parse(text) / 1000)
+  const revoke = (/** @type {string} */ serial) => () =>
+    send('DELETE', 'certs/revoke', { body: { thing_id: thing.id, serial } }).then(reload)
+  const rows = certificates.map(({ cert_serial: serial, expiration, revocation_time: revoked }) => ({
+    key: serial,
+    cells: [
+      html`<code>${serial}</code>`,
+      timeIn(expiration),
+      revoked ? html`revoked ${timeIn(revoked)}` : html`<${Action} kind="danger" action=${revoke(serial)}>Revoke<//>`,
+    ],
+  }))
+  return html`<${Card} title="Certificates">
+    <${Problem} error=${error} />
+    ${value && html`<${Table} caption="Certificates" columns=${['Serial', 'Valid until', 'State']} rows=${rows} empty="It has none: it uses its key." />`}
+  <//>`
+}
+
+/** @param {{ path: string, onKeyReplaced: () => void }} props */
+function Sharing({ path, onKeyReplaced }) {
+  const [outcome, setOutcome] = useState('')
+  const { run, isBusy, error } = useAction(async (/** @type {Record<string, string>} */ { user = '', rights = '', stops, replaces }) => {
+    setOutcome('')
+    const query = stops && replaces ? { rotate_key: true } : {}
+    await send(stops ? 'DELETE' : 'POST', path, { body: { user_ids: [user.trim()], policies: rights.split(',') }, query })
+    setOutcome(!stops ? 'Shared.' : replaces ? 'No longer shared: the device needs its new key.' : 'No longer shared.')
+    if (stops && replaces) onKeyReplaced()
+  })
+  return html`<form class="card" onSubmit=${onSubmit(run)}>
+    <h2>Share</h2>
+    <p>Who may read a thing also sees its key, and can publish as the thing even after you stop sharing, until you replace the key.</p>
+    <${Field} label="The user's id" hint="They copy it beside their email."><input name="user" required /><//>
+    <${Field} label="Rights">
+      <select name="rights">${['read', 'read,write', 'read,write,delete'].map(rights => html`<option>${rights}</option>`)}</select>
+    <//>
+    <p><label><input name="replaces" type="checkbox" /> Also replace the key when I stop sharing</label></p>
+    <${Problem} error=${error} />
+    <p class="actions"><button disabled=${isBusy}>Share</button> <button name="stops" value="yes" disabled=${isBusy}>Stop sharing</button> <span role="status">${outcome}</span></p>
+  </form>`
 }

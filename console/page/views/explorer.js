@@ -1,11 +1,9 @@
 // A reader's whole query as a form, which is built from the description of the API, with the address and the command that ask for the same.
 
-import { html } from 'htm/preact'
-import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { ApiError, get, getPage } from '../api.js'
-import { ChannelChoice, ChannelLine, messagesOf, saveCsv } from '../channel-choice.js'
-import { Copy, count, Field, Named, Problem, Table, timeOf } from '../elements.js'
-import { enteredIn, onSubmit, useAction, useLoaded } from '../hooks.js'
+import { Card, Copy, count, Field, Named, Problem, Table, timeOf } from '../elements.js'
+import { enteredIn, html, onSubmit, useAction, useLayoutEffect, useLoaded, useMemo, useRef, useState } from '../hooks.js'
+import { ChannelChoice, ChannelLine, messagesOf, saveCsv } from './live.js'
 
 /** The empty text filters like any other. @typedef {Record<string, string>} Query */
 /** Of OpenAPI. @typedef {{ name: string, in: string, description: string, schema: { enum?: string[], examples?: unknown[] } }} Parameter */
@@ -71,12 +69,9 @@ function Form({ path, parameters, formats }) {
   const change = (/** @type {any} */ event) => setQuery(queryOf(enteredIn(event.currentTarget)))
   const others = parameters.map(({ name }) => name).filter(name => !usual.includes(name))
   isUnfolded.current ||= problemOf(payloadPrefix) !== undefined || others.some(name => faults.has(name))
-  const fields = (/** @type {readonly string[]} */ names) =>
-    names.map(name =>
-      parameters
-        .filter(one => one.name === name)
-        .map(one => html`<${Value} parameter=${one} problem=${faults.get(name)} found=${found[name]} />`),
-    )
+  const valueOf = (/** @type {Parameter} */ one) =>
+    html`<${Value} parameter=${one} problem=${faults.get(one.name)} found=${found[one.name]} />`
+  const fields = (/** @type {readonly string[]} */ names) => names.flatMap(name => parameters.filter(one => one.name === name)).map(valueOf)
   return html`<form ref=${form} class="stack" onInput=${change} onReset=${() => setQuery({})} onSubmit=${submit}>
       <p class="quiet small">An empty field does not filter. For the empty text, such as no subtopic, enter "".</p>
       <div class="fields">${fields(usual)}</div>
@@ -98,12 +93,11 @@ function Form({ path, parameters, formats }) {
     <${Problem} error=${error} />
     ${records}
     ${page?.next && html`<button type="button" disabled=${isBusy} onClick=${() => run(() => read(page.next ?? {}))}>Next page</button>`}
-    <section class="card">
-      <h2>The same request</h2>
+    <${Card} title="The same request">
       <pre class="url" tabindex="0" aria-label="Address">${url}</pre>
       <pre class="curl" tabindex="0" aria-label="Command">${curl}</pre>
       <p class="row"><${Copy} text=${url} label="Copy the address" /> <${Copy} text=${curl} label="Copy the command" /></p>
-    </section>`
+    <//>`
 }
 
 /** @param {{ parameter: Parameter, problem: string | undefined, found?: readonly string[] }} props `found`: values that the channel has */
@@ -111,14 +105,11 @@ function Value({ parameter: { name, description, schema }, problem, found = [] }
   const offer = (/** @type {string} */ text) => html`<option value=${text}>${text}</option>`
   const isInvalid = problem !== undefined
   const [example] = schema.examples ?? []
-  return html`<${Field} label=${name} hint=${description.replaceAll('`', '')} problem=${problem}>
-    ${
-      schema.enum
-        ? html`<select name=${name} aria-invalid=${isInvalid}>${['', ...schema.enum].map(offer)}</select>`
-        : html`<input name=${name} placeholder=${example} list=${`found-${name}`} aria-invalid=${isInvalid} />
-            <datalist id=${`found-${name}`}>${found.filter(text => text !== '').map(offer)}</datalist>`
-    }
-  <//>`
+  const input = schema.enum
+    ? html`<select name=${name} aria-invalid=${isInvalid}>${['', ...schema.enum].map(offer)}</select>`
+    : html`<input name=${name} placeholder=${example} list=${`found-${name}`} aria-invalid=${isInvalid} />
+        <datalist id=${`found-${name}`}>${found.filter(text => text !== '').map(offer)}</datalist>`
+  return html`<${Field} label=${name} hint=${description.replaceAll('`', '')} problem=${problem}>${input}<//>`
 }
 
 /** @param {Record<string, string>} entered @returns {Query} */
@@ -131,13 +122,9 @@ function queryOf({ payload = '', ...named }) {
 /** @param {{ page: import('../api.js').Page }} props */
 function Records({ page: { messages, total, total_is_lower_bound: isMore } }) {
   const columns = [...new Set(messages.flatMap(record => Object.keys(record)))].filter(key => key.toLowerCase() !== 'channel')
+  const rows = messages.map((record, at) => ({ key: String(at), cells: columns.map(key => cellOf(key.toLowerCase(), record[key])) }))
   return html`<p role="status">${count(messages.length)} records${total !== undefined && ` of ${isMore ? 'at least ' : ''}${count(total)}`}</p>
-    <${Table}
-      caption="Records"
-      columns=${columns}
-      empty="No record matches."
-      rows=${messages.map((record, at) => ({ key: String(at), cells: columns.map(key => cellOf(key.toLowerCase(), record[key])) }))}
-    />`
+    <${Table} caption="Records" columns=${columns} empty="No record matches." rows=${rows} />`
 }
 
 /** @param {string} key in lower case @param {any} value */

@@ -1,10 +1,8 @@
 // The first minute of an empty platform: a device, its first message, and where to see it. Each step marks itself when it has happened.
 
-import { html } from 'htm/preact'
-import { useEffect, useRef, useState } from 'preact/hooks'
 import { get, send } from '../api.js'
-import { Action, Copy, Field, Icon, Problem } from '../elements.js'
-import { onText, useLoaded } from '../hooks.js'
+import { Action, Card, Copy, Field, Icon, Problem } from '../elements.js'
+import { html, onText, useEffect, useLoaded, useRef, useState } from '../hooks.js'
 import { Check } from './connectivity.js'
 import { titleOf } from './list.js'
 
@@ -23,36 +21,34 @@ export function FirstSteps({ home, sample, onDone }) {
     if (thing === undefined) device.reload()
   }, [sample.at])
   if (!device.value && device.isLoading) return null
+  const made =
+    thing &&
+    channel &&
+    html`<p><a href=${`#/things/${thing.id}`}>${titleOf(thing)}</a> may publish to <a href=${`#/channels/${channel.id}`}>${titleOf(channel)}</a>.</p>`
+  const seen =
+    stored &&
+    html`<p class="actions">
+      <a class="button main" href=${`#/live/${stored.channel}?publisher=${stored.publisher}`}>Open it in Live</a>
+      <button type="button" onClick=${onDone}>Show the overview</button>
+    </p>`
   return html`<div class="cards">
-    <section class="card">
-      <h2>Three steps to your first message</h2>
+    <${Card} title="Three steps to your first message">
       <${Problem} error=${device.error} />
       ${
         device.value &&
         html`<ol class="plain stack steps">
           <${Step} number="1" title="Create a device" isDone=${thing !== undefined}>
-            ${
-              thing && channel
-                ? html`<p><a href=${`#/things/${thing.id}`}>${titleOf(thing)}</a> may publish to <a href=${`#/channels/${channel.id}`}>${titleOf(channel)}</a>.</p>`
-                : html`<${CreateDevice} onDone=${device.reload} />`
-            }
+            ${made ?? html`<${CreateDevice} onDone=${device.reload} />`}
           <//>
           <${Step} number="2" title="Send a message" isDone=${stored !== undefined}>
             ${thing ? html`<${Check} thing=${thing} home=${home} />` : html`<p class="quiet">As this device, from a terminal: in curl, Python, Node, Arduino or over MQTT.</p>`}
           <//>
           <${Step} number="3" title="See it" isDone=${false}>
-            ${
-              stored
-                ? html`<p class="actions">
-                    <a class="button main" href=${`#/live/${stored.channel}?publisher=${stored.publisher}`}>Open it in Live</a>
-                    <button type="button" onClick=${onDone}>Show the overview</button>
-                  </p>`
-                : html`<p class="quiet">As a chart that follows what comes in.</p>`
-            }
+            ${seen ?? html`<p class="quiet">As a chart that follows what comes in.</p>`}
           <//>
         </ol>`
       }
-    </section>
+    <//>
     <${Demonstration} home=${home} onDone=${onDone} />
   </div>`
 }
@@ -104,8 +100,7 @@ function Demonstration({ home, onDone }) {
     await send('POST', 'console/demo/load', { body: { is_running: true } })
     onDone()
   }
-  return html`<section class="card">
-    <h2>Or look first</h2>
+  return html`<${Card} title="Or look first">
     ${
       'demo' in home.links
         ? html`<p>A hundred simulated devices publish once a second, until you stop them in <a href="#/break">Break something</a>.</p>
@@ -113,5 +108,5 @@ function Demonstration({ home, onDone }) {
         : html`<p>For a hundred simulated devices, and faults to try, start it with <code>--demo</code>, on a machine where no messages matter:</p>
             <pre tabindex="0" aria-label="Command">${demoCommand}</pre> <p><${Copy} text=${demoCommand} label="Copy the command" /></p>`
     }
-  </section>`
+  <//>`
 }

@@ -1,20 +1,17 @@
-// A list of things or of channels of any length: only rows in sight are made, loaded, and asked what they did lately.
+// A list of things or of channels of any length: only rows in sight are made, loaded, and asked what they did lately, with few and bounded requests.
 
-import { html } from 'htm/preact'
-import { useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { get } from '../api.js'
+import { get, getPage } from '../api.js'
 import { ago, Choice, count, Field, Problem, rough, Spark } from '../elements.js'
-import { onText, useEvery, useLoaded } from '../hooks.js'
-import { activityOf, openLetters } from './activity.js'
+import { html, onText, useEvery, useLayoutEffect, useLoaded, useRef, useState } from '../hooks.js'
+import { session } from '../session.js'
 
-/** @typedef {import('./activity.js').Kind} Kind */
+/** @typedef {'things' | 'channels'} Kind */
+/** @import { Home } from '../session.js' */
 /** @typedef {{ id: string, name: string, key?: string, metadata?: Record<string, unknown> }} Entity */
 /** By id. @typedef {ReadonlyMap<string, Entity>} Entities */
 
-/** As in style.css. */
-const rowPixels = 44
-/** Made above and below those in sight. */
-const spareRows = 4
+/** The height of a row, as in style.css, and how many are made above and below those in sight. */
+const [rowPixels, spareRows] = [44, 4]
 const pageSize = 100
 /** A list of few in a card needs no search. */
 const fewMax = 10
@@ -28,22 +25,16 @@ const moves = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10, Home: -Inf
 /** @type {Entities} */
 export const none = new Map()
 
-/** @param {Entity} entity */
-export function titleOf({ id, name }) {
-  return name === '' ? `unnamed, ${id.slice(0, 8)}…` : name
-}
+export const titleOf = (/** @type {Entity} */ { id, name }) => (name === '' ? `unnamed, ${id.slice(0, 8)}…` : name)
 
 /** A number of them: `1 thing`, `20 channels`. @param {number} number @param {Kind} kind */
-export function counted(number, kind) {
-  return `${count(number)} ${number === 1 ? kind.slice(0, -1) : kind}`
-}
+export const counted = (number, kind) => `${count(number)} ${number === 1 ? kind.slice(0, -1) : kind}`
 
 /**
  * Rows can be selected, also by the space bar, and lead to a view, also by Enter; arrow keys move between them.
- *
  * @param {{
  *   kind: Kind, path?: string, query?: Record<string, boolean>, view?: string, ticked?: Entities, onTick?: (ticked: Entities) => void,
- *   home?: import('../session.js').Home, tools?: import('../elements.js').Children, empty?: import('../elements.js').Children,
+ *   home?: Home, tools?: import('../elements.js').Children, empty?: import('../elements.js').Children,
  * }} props `home`: to show what they did lately; `tools`: beside the search, which an empty list has not; `empty`: what the list is for
  */
 export function List({ kind, path = kind, query = {}, view = kind, ticked = none, onTick, home, tools, empty }) {
@@ -143,7 +134,7 @@ export function List({ kind, path = kind, query = {}, view = kind, ticked = none
     <p class="quiet small" role="status">${total === 0 ? `No name contains “${list.name}”.` : counted(total, kind)}</p>`
 }
 
-/** The cells of what one did lately. @param {{ kind: Kind, id: string, home: import('../session.js').Home, letters: Awaited<ReturnType<typeof openLetters>> }} props */
+/** The cells of what one did lately. @param {{ kind: Kind, id: string, home: Home, letters: Awaited<ReturnType<typeof openLetters>> }} props */
 function Lately({ kind, id, home, letters }) {
   const { value, reload } = useLoaded(async signal => {
     await rest()
@@ -151,10 +142,81 @@ function Lately({ kind, id, home, letters }) {
   }, [])
   useEvery(refreshMs, reload)
   const { newest, line, connected } = value ?? {}
-  const sum = rough(line?.reduce((sum, value) => sum + value, 0) ?? 0)
+  const sum = rough(line?.reduce((sum = 0, value = 0) => sum + value, 0) ?? 0)
   const open = letters?.letters.filter(({ publisher, channel }) => id === (kind === 'things' ? publisher : channel)).length
   return html`<td>${newest && ago(newest)}</td>
-    <td>${line && html`<${Spark} label=${`${sum} numbers in the last hour`} values=${line} /> ${sum}`}</td>
+    <td>${line && html`<${Spark} label=${`${sum} numbers in the last hour`} isCount values=${line} /> ${sum}`}</td>
     <td>${connected !== undefined && count(connected)}</td>
     ${letters && html`<td class="danger">${open ? `${count(open)}${letters.total > letters.letters.length ? '+' : ''}` : ''}</td>`}`
+}
+
+/** `newest`: seconds since 1970; `line`: numbers in each step of the last hour, undefined if there are too many series. */
+/** @typedef {{ connected: number, newest?: number | undefined, line?: (number | undefined)[] | undefined }} Activity */
+
+/** Of a thing, which is rarely connected to more. */
+const channelsMax = 10
+const formatsMax = 5
+const bucketsMax = 5000
+const pageMax = 1000
+
+/** Whether messages are read here. @param {Home} home */
+export const isReader = ({ services }) => services.some(service => service.startsWith('reader'))
+export const otherKind = { things: /** @type {const} */ ('channels'), channels: /** @type {const} */ ('things') }
+
+/** @param {Kind} kind @param {string} id @param {Home} home @param {AbortSignal} signal @returns {Promise<Activity>} */
+export async function activityOf(kind, id, home, signal) {
+  const other = await get(`${kind}/${id}/${otherKind[kind]}`, { query: { limit: kind === 'things' ? channelsMax : 1 }, signal })
+  /** @type {string[]} */
+  const channels = kind === 'channels' ? [id] : other.channels.map((/** @type {{ id: string }} */ { id }) => id)
+  const connected = other.total
+  if (!isReader(home) || channels.length === 0) return { connected }
+  const query = { channel: channels, ...(kind === 'things' && { publisher: id }) }
+  const [newest, line] = await Promise.all([newestOf(query, signal), lineOf(query, signal)])
+  return { connected, newest, line }
+}
+
+/** @param {{ channel: string[] }} query @param {AbortSignal} signal */
+async function newestOf(query, signal) {
+  const formats = (await Promise.all(query.channel.map(formatsOf))).flat()
+  const newest = [...new Set(['messages', ...formats])].slice(0, formatsMax).map(async format => {
+    const [record] = (await getPage('messages', { ...query, format, limit: '1', count: 'none' }, signal)).messages
+    return record === undefined ? -Infinity : (record.Time ?? record.Created / 1e9)
+  })
+  const time = Math.max(...(await Promise.all(newest)))
+  return time === -Infinity ? undefined : time
+}
+
+/** Once a minute, for all who ask. @param {string} channel @returns {Promise<string[]>} */
+async function formatsOf(channel) {
+  const key = `${channel} ${Math.floor(Date.now() / 60_000)}`
+  const formats = await session.remember(key, () => get(`channels/${channel}/formats`).then(answer => JSON.stringify(answer.formats)))
+  return JSON.parse(formats).map((/** @type {{ format: string }} */ { format }) => format)
+}
+
+/**
+ * The last hour in steps: how many numbers of all series, or the mean of one; undefined if there are too many buckets.
+ * @param {import('../api.js').Query} query @param {AbortSignal} signal @param {'count' | 'avg'} [aggregation]
+ */
+export async function lineOf(query, signal, aggregation = 'count') {
+  const [steps, stepSeconds] = aggregation === 'count' ? [12, 300] : [60, 60]
+  const from = (Math.floor(Date.now() / 1000 / stepSeconds) - steps + 1) * stepSeconds
+  const asked = { ...query, aggregation, interval: `${stepSeconds}s`, from, limit: pageMax }
+  const line = Array.from({ length: steps }, () => (aggregation === 'count' ? 0 : /** @type {number | undefined} */ (undefined)))
+  for (let offset = 0; ; offset += pageMax) {
+    const { messages, total = 0 } = await getPage('messages', { ...asked, offset }, signal)
+    if (total > bucketsMax) return undefined
+    for (const { Time, Count, Value } of messages) {
+      const at = (Time - from) / stepSeconds
+      if (at in line) line[at] = aggregation === 'count' ? (line[at] ?? 0) + Count : Value
+    }
+    if (offset + pageMax >= total) return line
+  }
+}
+
+/** The newest open dead letters, for administrators where they are served. @param {Home} home @param {AbortSignal} signal */
+export async function openLetters({ services }, signal) {
+  if (!session.value.isAdministrator || !services.includes('writer')) return undefined
+  /** @type {{ total: number, letters: import('./dead-letters.js').Letter[] }} */
+  const found = await get('admin/dead-letters', { query: { limit: pageMax }, signal })
+  return found
 }

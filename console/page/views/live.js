@@ -1,23 +1,26 @@
-// A channel's series as charts that follow its stream, and further back what is stored.
+// A channel's series as charts that follow its stream, and further back what is stored; and choosing the channel, as in other views.
 
-import { html } from 'htm/preact'
-import { useMemo, useState } from 'preact/hooks'
-import { get, getPage } from '../api.js'
-import { ChannelChoice, ChannelLine, messagesOf, saveCsv } from '../channel-choice.js'
+import { get, getPage, getPages, send } from '../api.js'
 import { Chart, swatch } from '../chart.js'
 import { Action, Choice, count, Field, Named, Problem, rough, State, Table, timeOf } from '../elements.js'
-import { loadHistory } from '../history.js'
-import { enteredIn, useEvery, useFollowed, useLoaded } from '../hooks.js'
-import { columnsOf, openStore, seriesMax } from '../points.js'
+import { enteredIn, html, onSubmit, useEvery, useFollowed, useLoaded, useMemo, useState } from '../hooks.js'
+import { columnsOf, openStore, push, seriesMax } from '../points.js'
+import { ToBoard } from './fleet.js'
+import { List } from './list.js'
 
 /** In seconds; `to`: undefined while it follows. @typedef {{ span: number, to: number | undefined }} Window */
 
+/** Of buckets of so many seconds, else of records. @typedef {{ interval: number | undefined, isCut: boolean, of: ReadonlyMap<string, import('../points.js').Points> }} History */
+
+/** Of what is stored in a range: records, beyond which it is buckets, and those of one series. */
+const [recordsMax, bucketsMax] = [10_000, 200]
 /** Lengths of ranges in seconds, and what they are called. */
 const spans = [10, 60, 600, 3600, 21_600, 86_400, 604_800, 2_592_000]
 const spanNames = ['10 s', '1 min', '10 min', '1 hour', '6 hours', '1 day', '7 days', '30 days']
 const spanMin = 0.1
 const columns = 500
 const drawMs = 100
+const tableColumns = ['Name', 'Newest value', 'Unit', 'Subtopic', 'Thing', 'Time', 'Fleet']
 /** Clocks of devices that are further ahead do not move the range. */
 const aheadMax = 300
 const filters = { publisher: 'Thing id', subtopic: 'Subtopic', name: 'Name', unit: 'Unit' }
@@ -65,6 +68,12 @@ export function Charts({ id, filter, first = 60, height = 260 }) {
   const query = { ...filter, from: range.from.toFixed(3), to: to.toFixed(3) }
   const history = useLoaded(signal => loadHistory(messages, query, span, store, signal), [window, isOpen, store.gaps])
   const past = history.value
+  // Also of those that are not in the range.
+  const newest = useLoaded(async signal => {
+    const { messages: records } = await getPage(messages, { ...filter, latest: true, limit: 1000 }, signal)
+    for (const record of records) store.seriesOf(record)
+    return records
+  }, [])
 
   const all = [...store.series.values()]
   const drawn = all.filter(({ key, live }) => live.times.length > 0 || past?.of.has(key))
@@ -106,41 +115,29 @@ export function Charts({ id, filter, first = 60, height = 260 }) {
         </section>`,
       )}
     </section>
-    ${all.length === 0 && past && html`<${Nothing} id=${id} filter=${filter} onShow=${(/** @type {number} */ at) => setWindow({ span, to: at + span / 10 })} />`}
-    ${
-      all.length > 0 &&
-      html`<${Table}
-        caption="Series and their newest values"
-        columns=${['Name', 'Newest value', 'Unit', 'Subtopic', 'Thing', 'Time']}
-        empty=""
-        rows=${all.map(series => ({
-          key: series.key,
-          cells: [
-            html`${swatch(lineOf(series))} ${series.name}`,
-            html`<code>${series.newest.text}</code>`,
-            series.unit,
-            series.subtopic,
-            html`<${Named} kind="things" id=${series.publisher} />`,
-            timeOf(series.newest.time),
-          ],
-        }))}
-      />`
-    }`
+    ${drawn.length === 0 && past && newest.value && html`<${Nothing} id=${id} time=${newest.value[0]?.Time} onShow=${(/** @type {number} */ at) => setWindow({ span, to: at + span / 10 })} />`}
+    ${all.length > 0 && html`<${Table} caption="Series and their newest values" columns=${tableColumns} empty="" rows=${all.map(series => rowOf(id, series))} />`}`
 }
 
-/** What to say where no series is in the range: what the channel has before it. @param {{ id: string, filter: Record<string, string>, onShow: (at: number) => void }} props */
-function Nothing({ id, filter, onShow }) {
-  const newest = useLoaded(async signal => (await getPage(messagesOf(id), { ...filter, limit: '1' }, signal)).messages[0], [])
+/** @param {string} id of the channel, percent-encoded @param {import('../points.js').Series} series */
+function rowOf(id, series) {
+  const { key, name, newest, unit, subtopic, publisher } = series
+  const thing = html`<${Named} kind="things" id=${publisher} />`
+  const board = html`<${ToBoard} one=${[decodeURIComponent(id), publisher, subtopic, name]} />`
+  return {
+    key,
+    cells: [html`${swatch(lineOf(series))} ${name}`, html`<code>${newest.text}</code>`, unit, subtopic, thing, timeOf(newest.time), board],
+  }
+}
+
+/** What to say where no series is in the range: what the channel has before it. @param {{ id: string, time: number | undefined, onShow: (at: number) => void }} props */
+function Nothing({ id, time, onShow }) {
   const formats = useLoaded(signal => get(messagesOf(id).replace(/messages$/, 'formats'), { signal }), [])
-  const time = newest.value?.Time
   const others = (formats.value?.formats ?? []).filter((/** @type {{ format: string }} */ { format }) => format !== 'messages')
+  const before = html`<p>No record is in this range: the newest one is of ${time && timeOf(time)}.</p>
+    <button type="button" class="main" onClick=${() => onShow(time ?? 0)}>Show it</button>`
   return html`<div class="table"><div class="empty">
-    ${
-      time === undefined
-        ? html`<p>No series yet. SenML records appear here as soon as they come.</p>`
-        : html`<p>No record is in this range: the newest one is of ${timeOf(time)}.</p>
-            <button type="button" class="main" onClick=${() => onShow(time)}>Show it</button>`
-    }
+    ${time === undefined ? html`<p>No series yet. SenML records appear here as soon as they come.</p>` : before}
     ${others.length > 0 && html`<p class="quiet">JSON documents are no series: they are in the <a href=${`#/explorer/${id}`}>explorer</a>.</p>`}
   </div></div>`
 }
@@ -152,9 +149,73 @@ function lineOf({ place, name, subtopic, publisher }) {
   return { label, color: `light-dark(hsl(${hue} 80% 30%), hsl(${hue} 70% 70%))`, isDashed: place % 2 === 1 }
 }
 
-/** @param {import('../history.js').History} history */
+/** @param {History} history */
 function pastOf({ interval, of, isCut }) {
   const stored = interval === undefined ? [...of.values()].reduce((sum, { times }) => sum + times.length, 0) : undefined
   const what = stored === undefined ? `Stored: smallest and largest of each ${interval} seconds` : `${count(stored)} stored points`
   return isCut ? `${what}; some are left out, as there are too many series` : what
+}
+
+/** @param {import('../session.js').ViewProps} props */
+export function ChannelChoice({ path, home }) {
+  const open = onSubmit(({ id = '' }) => location.assign(`#/${path}/${encodeURIComponent(id.trim())}`))
+  const empty = html`<p>Messages are read by channel, and you have none yet.</p><a class="button main" href="#/channels">Create channels</a>`
+  const other = html`<form class="row end" onSubmit=${open}>
+    <${Field} label="Channel id, of one that is not listed"><input name="id" size="36" required /><//>
+    <button>Open</button>
+  </form>`
+  return html`${other} ${home.services.includes('control plane') && html`<${List} kind="channels" home=${home} view=${path} empty=${empty} />`}`
+}
+
+/** @param {{ path: string, id: string }} props */
+export function ChannelLine({ path, id }) {
+  const [other, title] = path === 'live' ? ['explorer', 'Explorer'] : ['live', 'Live']
+  return html`<p class="row trail">
+    <span>Channel <${Named} kind="channels" id=${id} /></span>
+    <a href=${`#/${other}/${id}`}>${title}</a> <a href=${`#/${path}`}>Another channel</a>
+  </p>`
+}
+
+/** The address of a channel's messages. @param {string} id as it is in the page's own address, percent-encoded */
+export const messagesOf = id => `channels/${id.replaceAll("'", '%27')}/messages`
+
+/** Saves an answer in CSV as a file. The token is in the header, so not in an address. @param {string} path with its query */
+export async function saveCsv(path) {
+  const response = await send('GET', path, { headers: { accept: 'text/csv' } })
+  const link = document.createElement('a')
+  link.href = URL.createObjectURL(await response.blob())
+  link.download = `${path.split('/')[1]}.csv`
+  link.click()
+  // The browser has taken it over by then; without this the file would stay in memory as long as the page.
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
+}
+
+/**
+ * What is stored in a range: its records if they are few, else the smallest and the largest value of buckets.
+ * @param {string} path of the messages @param {Record<string, string>} filter with the range @param {number} span of the range in seconds
+ * @param {import('../points.js').Store} store gets the series that it did not know @param {AbortSignal} signal @returns {Promise<History>}
+ */
+async function loadHistory(path, filter, span, store, signal) {
+  /** @type {Map<string, import('../points.js').Points>} */
+  const of = new Map()
+  /** @param {Record<string, string>} query @param {number} shift of the times */
+  const load = async (query, shift) => {
+    const { messages, isCut } = await getPages(path, { ...filter, ...query }, recordsMax, signal)
+    for (const record of messages) {
+      const series = store.seriesOf(record)
+      if (series === undefined) continue
+      const points = of.get(series.key) ?? { times: [], values: [] }
+      if (push(points, { ...record, Time: record.Time + shift })) of.set(series.key, points)
+    }
+    return isCut
+  }
+
+  const { total = Infinity, total_is_lower_bound: isMore = false } = await getPage(path, { ...filter, limit: '1' }, signal)
+  if (!isMore && total <= recordsMax) return { interval: undefined, isCut: await load({}, 0), of }
+  const interval = Math.max(1, Math.ceil(span / bucketsMax))
+  const cut = await Promise.all([
+    load({ aggregation: 'min', interval: `${interval}s` }, interval / 3),
+    load({ aggregation: 'max', interval: `${interval}s` }, (interval * 2) / 3),
+  ])
+  return { interval, isCut: cut.includes(true), of }
 }
