@@ -54,11 +54,8 @@ interface Arrival {
   readonly hint?: string
 }
 
-const partition = 0
-const streamsMax = 100
-const shownMax = 10
-/** Messages that are decoded again, in one turn. */
-const decidedMax = 100
+/** The last: messages that are decoded again, in one turn. */
+const [partition, streamsMax, shownMax, decidedMax] = [0, 100, 10, 100]
 
 export function openArrivals({ log, deadLetters, logNumber, decoder, viewers, logger }: ArrivalsParts): Arrivals {
   const streams = openPeriodicStreams({ max: streamsMax, what: 'streams of arrivals', logger })

@@ -14,10 +14,7 @@ import type { TopicReader } from '../pipeline/topic-reader.ts'
 import type { WriterState } from '../pipeline/writer/writer.ts'
 import type { AuditedPartition } from '../sinks/audit.ts'
 
-export interface Dependency {
-  readonly name: string
-  readonly is_away: boolean
-}
+export type Dependency = Readonly<{ name: string; is_away: boolean }>
 
 export interface OverviewParts extends Administration {
   /** An embedded log, with one partition. */
@@ -35,10 +32,7 @@ export interface OverviewParts extends Administration {
 
 export type Overview = Awaited<ReturnType<ReturnType<typeof openMaker>>>
 
-const partition = 0
-const streamsMax = 100
-const newestMax = 20
-const payloadBytesMax = 200
+const [partition, streamsMax, newestMax, payloadBytesMax] = [0, 100, 20, 200]
 
 /** The route. Errors are thrown as HttpError, for the server that it is registered with. */
 export function overviewRoute(parts: OverviewParts): (app: HttpServer) => Promise<void> {

@@ -128,9 +128,11 @@ export function Named({ kind, id }) {
   return html`<a href=${`#/${path}`} title=${id}>${name || `${id.slice(0, 8)}…`}</a>`
 }
 
-/** Numbers, whole and with three digits. */
+export const named = (/** @type {'things' | 'channels'} */ kind, /** @type {string} */ id) => html`<${Named} kind=${kind} id=${id} />`
+
+/** Numbers, whole and with few digits. */
 export const count = (/** @type {number} */ value) => value.toLocaleString('en-GB', { maximumFractionDigits: 0 })
-export const rough = (/** @type {number} */ value) => value.toLocaleString('en-GB', { maximumSignificantDigits: 3 })
+export const rough = (/** @type {number} */ value, digits = 3) => value.toLocaleString('en-GB', { maximumSignificantDigits: digits })
 const dated = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' })
 const timed = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' })
 

@@ -1,18 +1,17 @@
 // What stands around each view: the views at the left, and above it the title, the state of the platform, the account and the search.
 
-import { ApiError, get, send } from './api.js'
+import { get, send } from './api.js'
 import { Action, Choice, Copy, count, Dialog, Field, Icon, Named, Problem, State, Table, timeOf, timeZone } from './elements.js'
 import { html, onSubmit, onText, useAction, useEffect, useEvery, useLayoutEffect, useLoaded, useState } from './hooks.js'
 import { session } from './session.js'
 import { openLetters, titleOf } from './views/list.js'
 
 /** @typedef {{ home: import('./session.js').Home, who: import('./session.js').Session, overview: import('./session.js').Samples }} FrameProps */
-/** By name. @typedef {Record<string, boolean>} States */
 /** @import { Entity } from './views/list.js' */
 
 const healthMs = 5000
 /** Checks of `/health` that stand for what people look at, and what they are called. @type {Record<string, string>} */
-const checkNames = { writer: 'writer', log: 'log', store: 'store', reader: 'store', 'control-plane': 'control plane' }
+const checkNames = { server: 'server', writer: 'writer', log: 'log', store: 'store', reader: 'store', 'control-plane': 'control plane' }
 /** Of what this browser keeps. */
 const foldedKey = 'sluice.folded'
 const themes = { '': 'As the system', light: 'Light', dark: 'Dark' }
@@ -46,16 +45,16 @@ export function Frame({ home, who, overview, title, path, route, views, children
     document.getElementById('content')?.focus()
   }
   const open = Object.values(overview.sample?.dead_letters ?? {}).reduce((sum, open) => sum + open, 0)
+  const link = (/** @type {{ path: string, title: string }} */ { path: to, title }) =>
+    html`<a href=${`#/${to}`} title=${title} aria-current=${to === path ? 'page' : undefined}>
+      <${Icon} name=${to} /><span class="word">${title}</span>
+      ${to === 'dead-letters' && open > 0 && html`<span class="badge word">${count(open)}</span>`}
+    </a>`
   return html`<div class=${isFolded ? 'frame folded' : 'frame'}>
     <a href="#content" class="unseen" onClick=${skip}>Skip to the content</a>
     <nav id="views" class="side" popover="auto" aria-label="Views">
       <a href="#/" class="brand"><img src="console/icon.svg" alt="" width="24" height="24" /><span class="word">Sluice</span></a>
-      ${views.map(
-        ({ path: to, title }) => html`<a href=${`#/${to}`} title=${title} aria-current=${to === path ? 'page' : undefined}>
-          <${Icon} name=${to} /><span class="word">${title}</span>
-          ${to === 'dead-letters' && open > 0 && html`<span class="badge word">${count(open)}</span>`}
-        </a>`,
-      )}
+      ${views.map(link)}
       <button type="button" aria-expanded=${!isFolded} onClick=${fold}>
         <${Icon} name="fold" /><span class="word">${isFolded ? 'Expand' : 'Collapse'}</span>
       </button>
@@ -75,28 +74,25 @@ export function Frame({ home, who, overview, title, path, route, views, children
 
 /** Writer, log and store, by the health checks. */
 function Status() {
-  const [states, setStates] = useState(/** @type {States} */ ({}))
+  const [states, setStates] = useState(/** @type {Record<string, boolean>} */ ({}))
   useEvery(healthMs, () => void healthOf().then(setStates))
+  const well = (/** @type {string} */ name) => html`<${State} state="good">${name} <span class="unseen">works</span><//>`
   return html`<ul class="plain row status" aria-label="State of the platform" aria-live="polite">
-    ${Object.entries(states).map(
-      ([name, isWell]) =>
-        html`<li><${State} state=${isWell ? 'good' : 'bad'}>${name} <span class=${isWell ? 'unseen' : ''}>${isWell ? 'works' : 'away'}</span><//></li>`,
-    )}
+    ${Object.entries(states).map(([name, isWell]) => html`<li>${isWell ? well(name) : html`<${State} state="bad">${name} away<//>`}</li>`)}
   </ul>`
 }
 
-/** @returns {Promise<States>} */
+/** @returns {Promise<Record<string, boolean>>} */
 async function healthOf() {
-  const answer = await get('health').catch(error => (error instanceof ApiError ? error.answer : undefined))
+  const answer = await get('health').catch(error => error.answer)
   /** @type {[string, { status: string }[]][]} */
-  const checks = Object.entries(answer?.checks ?? {})
-  if (checks.length === 0) return { server: false }
+  const checks = Object.entries(answer?.checks ?? { server: [{ status: 'fail' }] })
   const known = checks.filter(([name]) => name in checkNames)
   return Object.fromEntries(known.map(([name, seen]) => [checkNames[name] ?? name, seen.every(({ status }) => status !== 'fail')]))
 }
 
 /** @param {Pick<FrameProps, 'home' | 'who'> & { onOpen: (dialog: string) => void }} props */
-function Account({ home, who, onOpen }) {
+function Account({ home, who: { user }, onOpen }) {
   const { style } = document.documentElement
   const [theme, setTheme] = useState(style.colorScheme)
   const choose = (/** @type {string} */ theme) => {
@@ -104,13 +100,11 @@ function Account({ home, who, onOpen }) {
     style.colorScheme = theme
     setTheme(theme)
   }
+  const own = (/** @type {{ id: string, email: string }} */ { id, email }) => html`<p><strong>${email}</strong></p>
+    <p class="actions"><code>${id}</code> <${Copy} text=${id} label="Copy your id" /></p>
+    ${Object.keys(dialogs).map(name => html`<button type="button" onClick=${() => onOpen(name)}>${name}</button>`)}`
   return html`<section id="account" class="menu" popover="auto" aria-label="Your account">
-    ${
-      who.user &&
-      html`<p><strong>${who.user.email}</strong></p>
-        <p class="actions"><code>${who.user.id}</code> <${Copy} text=${who.user.id} label="Copy your id" /></p>
-        ${Object.keys(dialogs).map(name => html`<button type="button" onClick=${() => onOpen(name)}>${name}</button>`)}`
-    }
+    ${user && own(user)}
     <${Choice} label="Theme" value=${theme} options=${Object.keys(themes)} titles=${Object.values(themes)} onChange=${choose} />
     <button type="button" onClick=${() => session.endEverywhere()}>Sign out</button>
     <p class="quiet small">Times are of the zone ${timeZone}.</p>
@@ -167,7 +161,6 @@ function ChangePassword({ onClose }) {
 }
 
 /** `kind`: the path of a view. @typedef {{ kind: string, title: string, more?: string, href: string }} Found */
-
 const foundMax = 8
 
 /** @param {{ home: import('./session.js').Home, views: readonly { path: string, title: string }[], onClose: () => void }} props */
@@ -178,14 +171,12 @@ function Search({ home, views, onClose }) {
   const entities = useLoaded(signal => find(asked, home, signal), [asked])
   const letters = useLoaded(signal => openLetters(home, signal), []).value?.letters ?? []
   const isLike = (/** @type {string[]} */ ...texts) => texts.some(one => one.toLowerCase().includes(asked.toLowerCase()))
+  const like = letters.filter(({ id, rule, reason }) => asked !== '' && isLike(id, rule, reason)).slice(-foundMax)
   /** @type {Found[]} */
   const found = [
     ...views.filter(({ title }) => isLike(title)).map(({ path, title }) => ({ kind: path, title, href: `#/${path}` })),
     ...(entities.value ?? []),
-    ...letters
-      .filter(({ id, rule, reason }) => asked !== '' && isLike(id, rule, reason))
-      .slice(-foundMax)
-      .map(({ id, rule }) => ({ kind: 'dead-letters', title: id, more: rule, href: `#/dead-letters/${id}` })),
+    ...like.map(({ id, rule }) => ({ kind: 'dead-letters', title: id, more: rule, href: `#/dead-letters/${id}` })),
   ]
   const chosen = Math.min(at, found.length - 1)
   const go = (/** @type {Found | undefined} */ one) => {
@@ -202,19 +193,16 @@ function Search({ home, views, onClose }) {
   }
   const ask = (/** @type {string} */ text) => (setText(text), setAt(0))
   useLayoutEffect(() => document.getElementById(`found-${chosen}`)?.scrollIntoView({ block: 'nearest' }))
+  const option = (/** @type {Found} */ one, /** @type {number} */ nth) =>
+    html`<li class="row" key=${one.href} id=${`found-${nth}`} role="option" aria-selected=${nth === chosen} onClick=${() => go(one)}>
+      <${Icon} name=${one.kind} /> ${one.title} <small class="quiet">${one.more}</small>
+    </li>`
   return html`<${Dialog} title="Search" onClose=${onClose}>
     <input role="combobox" aria-label="Search" aria-expanded="true" aria-controls="found" aria-activedescendant=${found.length > 0 ? `found-${chosen}` : undefined}
       placeholder="Name, id, external id or rule" autofocus value=${text} onInput=${onText(ask)} onKeyDown=${press} />
     <${Problem} error=${entities.error} />
     <ul id="found" class="plain found" role="listbox" aria-label="Found">
-      ${found.map(
-        (
-          one,
-          nth,
-        ) => html`<li class="row" key=${one.href} id=${`found-${nth}`} role="option" aria-selected=${nth === chosen} onClick=${() => go(one)}>
-          <${Icon} name=${one.kind} /> ${one.title} <small class="quiet">${one.more}</small>
-        </li>`,
-      )}
+      ${found.map(option)}
     </ul>
     <p class="quiet small" role="status">${found.length === 0 && !entities.isLoading ? 'Nothing is found.' : 'Arrow keys choose, Enter opens.'}</p>
   <//>`

@@ -92,13 +92,10 @@ function SignedIn({ home, who, route }) {
   }, [route])
 
   if (recognised.isLoading) return shell
+  const none = html`<p>There is no such page for you here.</p>`
   return html`<${Frame} home=${home} who=${who} overview=${overview} title=${title} path=${path} route=${route} views=${offered}>
     <${Failure} loaded=${recognised} />
-    ${
-      current
-        ? html`<${current.view} key=${path} path=${path} route=${rest} query=${route.query} home=${home} overview=${overview} />`
-        : html`<p>There is no such page for you here.</p>`
-    }
+    ${current ? html`<${current.view} key=${path} path=${path} route=${rest} query=${route.query} home=${home} overview=${overview} />` : none}
   <//>`
 }
 

@@ -2,14 +2,16 @@
 
 /** @typedef {Record<'Channel' | 'Publisher' | 'Subtopic' | 'Name', string> & { Time: number, Unit?: string }} RecordHead */
 /** @typedef {RecordHead & { Value?: number, StringValue?: string, BoolValue?: boolean, DataValue?: string, Sum?: number }} SenmlRecord */
-/** In any order. @typedef {{ times: number[], values: number[] }} Points */
-/** @typedef {{ key: string, place: number, publisher: string, subtopic: string, name: string, unit: string, newest: { time: number, text: string }, live: Points }} Series */
+/** In any order; texts are of a series of states. @typedef {{ times: number[], values: (number | string)[] }} Points */
+/** @typedef {{ key: string, place: number, publisher: string, subtopic: string, name: string, unit: string, isState: boolean, newest: { time: number, text: string }, live: Points }} Series */
 /** @typedef {ReturnType<typeof openStore>} Store */
 
 export const seriesMax = 32
 /** Of one series. */
 export const pointsMax = 65_536
 const textMax = 200
+/** Of states that are drawn, and of usual steps between values, after which there is a gap. */
+const [spansMax, gapSteps] = [500, 5]
 /** Of numbers in a chart, so that no range overflows a double. */
 const magnitudeMax = 1e300
 
@@ -18,7 +20,7 @@ export function openStore() {
   const store = {
     /** @type {Map<string, Series>} */
     series: new Map(),
-    /** Numbers and booleans that came. */
+    /** Values that came. */
     points: 0,
     /** Records of series beyond the first ones. */
     leftOut: 0,
@@ -33,7 +35,9 @@ export function openStore() {
       if (found === undefined) {
         if (store.series.size === seriesMax) return undefined
         const place = store.series.size
-        found = { key, place, publisher, subtopic, name, unit, newest: { time: -Infinity, text: '' }, live: { times: [], values: [] } }
+        const isState = values.Value === undefined && values.Sum === undefined
+        const newest = { time: -Infinity, text: '' }
+        found = { key, place, publisher, subtopic, name, unit, isState, newest, live: { times: [], values: [] } }
         store.series.set(key, found)
       }
       if (time >= found.newest.time) found.newest = { time, text: textOf(values) }
@@ -42,12 +46,10 @@ export function openStore() {
 
     /** @param {SenmlRecord} record that is new */
     add(record) {
-      const live = store.seriesOf(record)?.live
-      if (live === undefined) {
-        store.leftOut++
-        return
-      }
-      if (!push(live, record)) return
+      const series = store.seriesOf(record)
+      if (series === undefined) store.leftOut++
+      if (series === undefined || !push(series.live, record, series.isState)) return
+      const { live } = series
       store.points++
       store.newestTime = Math.max(store.newestTime, record.Time)
       if (live.times.length <= pointsMax) return
@@ -64,30 +66,47 @@ export function textOf({ Value, StringValue, BoolValue, DataValue, Sum }) {
   return String(Value ?? StringValue ?? BoolValue ?? DataValue ?? `sum ${Sum}`).slice(0, textMax)
 }
 
-/** Adds a number, or a boolean as 0 or 1. @param {Points} points @param {SenmlRecord} record @returns {boolean} false for any other value */
-export function push({ times, values }, { Time, Value, BoolValue }) {
-  const value = Value ?? (BoolValue === undefined ? undefined : Number(BoolValue))
-  if (value === undefined) return false
-  times.push(Time)
-  values.push(Math.max(-magnitudeMax, Math.min(magnitudeMax, value)))
+/** Adds a number or, to a series of states, a text. @param {Points} points @param {SenmlRecord} record @param {boolean} isState @returns {boolean} false for any other value */
+export function push({ times, values }, record, isState) {
+  if (!isState && record.Value === undefined) return false
+  times.push(record.Time)
+  values.push(isState ? textOf(record) : Math.max(-magnitudeMax, Math.min(magnitudeMax, record.Value ?? 0)))
   return true
 }
 
 /**
- * Smallest and largest value in each of `number` columns of a range, in turn, null where there is none: all that a screen of that many pixels shows.
+ * The smallest and the largest value in each of `number` columns of a range: all that a screen of that many pixels shows. Undefined without one; null in
+ * a gap, which is much longer than what is usual between the values.
  * @param {readonly Points[]} sources @param {import('./chart.js').Range} range @param {number} number
  */
 export function columnsOf(sources, { from, to }, number) {
-  const columns = Array.from({ length: 2 * number }, () => /** @type {number | null} */ (null))
+  const empty = () => Array.from({ length: number }, () => /** @type {number | null | undefined} */ (undefined))
+  const [low, high] = [empty(), empty()]
   const scale = number / (to - from)
   for (const { times, values } of sources) {
     for (let at = 0; at < times.length; at++) {
-      const [time, value] = [times[at] ?? NaN, values[at] ?? NaN]
-      const low = 2 * Math.floor((time - from) * scale)
-      if (!(low >= 0 && low < columns.length)) continue
-      columns[low] = Math.min(columns[low] ?? value, value)
-      columns[low + 1] = Math.max(columns[low + 1] ?? value, value)
+      const [column, value] = [Math.floor(((times[at] ?? NaN) - from) * scale), Number(values[at])]
+      if (!(column >= 0 && column < number)) continue
+      low[column] = Math.min(low[column] ?? value, value)
+      high[column] = Math.max(high[column] ?? value, value)
     }
   }
-  return columns
+  const filled = [...low.keys()].filter(column => low[column] !== undefined)
+  const steps = filled.map((column, nth) => (filled[nth + 1] ?? column) - column)
+  const usual = steps.toSorted((one, other) => one - other)[steps.length >> 1] ?? 0
+  for (const [nth, column] of filled.entries()) {
+    const step = steps[nth] ?? 0
+    if (step > gapSteps * usual) for (const one of [low, high]) one.fill(null, column + 1, column + step)
+  }
+  return [low, high]
+}
+
+/** How long each state lasted in a range. @param {readonly Points[]} sources @param {import('./chart.js').Range} range */
+export function spansOf(sources, { from, to }) {
+  /** @type {{ from: number, text: string }[]} */
+  const found = []
+  for (const { times, values } of sources)
+    for (const [at, time] of times.entries()) if (time >= from && time < to) found.push({ from: time, text: String(values[at]) })
+  const changes = found.toSorted((one, other) => one.from - other.from).filter(({ text }, at, all) => text !== all[at - 1]?.text)
+  return changes.slice(-spansMax).map((one, at, all) => ({ ...one, to: all[at + 1]?.from ?? to }))
 }

@@ -89,7 +89,7 @@ describeUnlessMissing('the console', missingChromium(), () => {
           [site.channel, site.thing, '', 'number'],
           ['x', hostile, hostile, hostile],
         ]
-        return `#/fleet?${new URLSearchParams({ board: JSON.stringify({ title: hostile, series }) })}`
+        return `#/fleet?board=${encodeURIComponent(JSON.stringify({ title: hostile, series }))}`
       },
       async page => {
         await page.getByText('no value').waitFor()

@@ -299,7 +299,7 @@ describeUnlessMissing('the console', missingChromium(), () => {
     // The user may read one of the channels.
     const board = JSON.parse(new URLSearchParams(link.split('?')[1]).get('board')!) as { series: string[][] }
     board.series.push([guest.channel, guest.thing, '', 'heat'], ['<script>', '"', '', hostile])
-    const shared = `#/fleet?${new URLSearchParams({ board: JSON.stringify(board) })}`
+    const shared = `#/fleet?board=${encodeURIComponent(JSON.stringify(board))}`
     await using other = await visitAs(user)
     await other.go(shared)
     await tile(other.page, 'heat').getByText('48 Cel').waitFor()

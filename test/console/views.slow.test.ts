@@ -266,7 +266,10 @@ describeUnlessMissing('the console', missingChromium(), () => {
       await row(name).getByText(value, { exact: true }).waitFor()
     const chart = (name: string) => page.getByRole('img', { name: `Chart of ${name}.` })
     await chart('speed').locator('canvas').waitFor()
-    await expect.poll(() => page.locator('.charts').getAttribute('data-points')).toBe('2')
+    await expect.poll(() => page.locator('.charts').getAttribute('data-points')).toBe('3')
+    // A boolean and a text are states, over the same time.
+    for (const label of ['States of valve: now true', 'States of state: now open'])
+      await page.getByRole('img', { name: label }).locator('rect').waitFor({ state: 'attached' })
 
     await press('Pause')
     await page.getByText('paused').waitFor()
@@ -276,7 +279,7 @@ describeUnlessMissing('the console', missingChromium(), () => {
     await row('speed').getByText('8.5', { exact: true }).waitFor()
     expect(await shownUntil()).toBe(pausedAt)
     await press('Continue')
-    await expect.poll(() => page.locator('.charts').getAttribute('data-points')).toBe('3')
+    await expect.poll(() => page.locator('.charts').getAttribute('data-points')).toBe('4')
 
     await page.getByLabel('Length of the range').selectOption('1 hour')
     await chart('level').waitFor()
@@ -291,6 +294,14 @@ describeUnlessMissing('the console', missingChromium(), () => {
     await page.mouse.up()
     await page.getByText('paused').waitFor()
     expect(Date.parse((await page.locator('time').first().getAttribute('datetime'))!) - Date.parse(before!)).toBeGreaterThan(1_000_000)
+    // The legend has the value at the cursor, and the address the same view.
+    await page.mouse.move(x + width * 0.8, y + 20)
+    await expect.poll(() => page.locator('.legend output').first().innerText()).toMatch(/^\d+$/)
+    const shown = await page.locator('time').evaluateAll('times => times.slice(0, 2).map(time => time.dateTime)')
+    await using other = await visitAs(administrator, new URL(page.url()).hash)
+    await other.page.getByText('paused').waitFor()
+    expect(await other.page.locator('time').evaluateAll('times => times.slice(0, 2).map(time => time.dateTime)')).toEqual(shown)
+    await other.page.getByRole('img', { name: 'Chart of level.' }).waitFor()
     const [download] = await Promise.all([page.waitForEvent('download'), press('Save as CSV')])
     const lines = (await readFile(await download.path(), 'utf8')).trimEnd().split('\r\n')
     expect(lines).toHaveLength(1 + past.length)

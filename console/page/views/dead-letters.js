@@ -1,7 +1,7 @@
 // Dead letters for administrators: by rule and time, one in full, and replaying and dropping them.
 
 import { get, send } from '../api.js'
-import { Action, Card, Choice, count, Dialog, Field, Named, Problem, State, Table, timeOf } from '../elements.js'
+import { Action, Card, Choice, count, Dialog, Field, named, Problem, State, Table, timeOf } from '../elements.js'
 import { html, onText, useLoaded, useRef, useState } from '../hooks.js'
 
 /**
@@ -13,11 +13,8 @@ import { html, onText, useLoaded, useRef, useState } from '../hooks.js'
  */
 /** @typedef {{ replayed: number, left: number, reasons: { id: string, reason: string }[] }} Report */
 
-/** The most that one request lists, and that one replay takes by id. */
-const listedMax = 1000
-const shownMax = 100
-const payloadShownMax = 16_384
-const pollMs = 300
+/** The first is the most that one request lists, and that one replay takes by id. */
+const [listedMax, shownMax, payloadShownMax, pollMs] = [1000, 100, 16_384, 300]
 const columns = ['Message', 'Received', 'Rule', 'Reason', 'Channel', 'Thing', 'State']
 const facts = /** @type {const} */ (['rule', 'reason', 'hint', 'subtopic', 'content_type', 'stage'])
 
@@ -58,8 +55,8 @@ export function Letters({ asked = '', publisher }) {
       timeOf(Number(created) / 1e9),
       rule,
       reason,
-      html`<${Named} kind="channels" id=${channel} />`,
-      html`<${Named} kind="things" id=${publisher} />`,
+      named('channels', channel),
+      named('things', publisher),
       state,
     ],
   }))
@@ -97,7 +94,7 @@ function Letter({ letter }) {
   return html`<${Card} title=${letter.id}>
     <p>
       <${State} state=${letter.state === 'open' ? 'bad' : 'good'}>${letter.state}<//>${letter.partial && ', some of its rows may be in the store'}:
-      received ${timeOf(secondsOf(letter))} of <${Named} kind="things" id=${letter.publisher} /> on <${Named} kind="channels" id=${letter.channel} />
+      received ${timeOf(secondsOf(letter))} of ${named('things', letter.publisher)} on ${named('channels', letter.channel)}
     </p>
     <dl class="facts">${facts.map(name => letter[name] && html`<dt>${name.replace('_', ' ')}</dt><dd>${letter[name]}</dd>`)}</dl>
     <h3>Payload, ${count(letter.payload_bytes)} bytes</h3>

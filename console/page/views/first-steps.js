@@ -31,23 +31,21 @@ export function FirstSteps({ home, sample, onDone }) {
       <a class="button main" href=${`#/live/${stored.channel}?publisher=${stored.publisher}`}>Open it in Live</a>
       <button type="button" onClick=${onDone}>Show the overview</button>
     </p>`
+  const steps = html`<ol class="plain stack steps">
+    <${Step} number="1" title="Create a device" isDone=${thing !== undefined}>
+      ${made ?? html`<${CreateDevice} onDone=${device.reload} />`}
+    <//>
+    <${Step} number="2" title="Send a message" isDone=${stored !== undefined}>
+      ${thing ? html`<${Check} thing=${thing} home=${home} />` : html`<p class="quiet">As this device, from a terminal: in curl, Python, Node, Arduino or over MQTT.</p>`}
+    <//>
+    <${Step} number="3" title="See it" isDone=${false}>
+      ${seen ?? html`<p class="quiet">As a chart that follows what comes in.</p>`}
+    <//>
+  </ol>`
   return html`<div class="cards">
     <${Card} title="Three steps to your first message">
       <${Problem} error=${device.error} />
-      ${
-        device.value &&
-        html`<ol class="plain stack steps">
-          <${Step} number="1" title="Create a device" isDone=${thing !== undefined}>
-            ${made ?? html`<${CreateDevice} onDone=${device.reload} />`}
-          <//>
-          <${Step} number="2" title="Send a message" isDone=${stored !== undefined}>
-            ${thing ? html`<${Check} thing=${thing} home=${home} />` : html`<p class="quiet">As this device, from a terminal: in curl, Python, Node, Arduino or over MQTT.</p>`}
-          <//>
-          <${Step} number="3" title="See it" isDone=${false}>
-            ${seen ?? html`<p class="quiet">As a chart that follows what comes in.</p>`}
-          <//>
-        </ol>`
-      }
+      ${device.value && steps}
     <//>
     <${Demonstration} home=${home} onDone=${onDone} />
   </div>`
@@ -100,13 +98,9 @@ function Demonstration({ home, onDone }) {
     await send('POST', 'console/demo/load', { body: { is_running: true } })
     onDone()
   }
-  return html`<${Card} title="Or look first">
-    ${
-      'demo' in home.links
-        ? html`<p>A hundred simulated devices publish once a second, until you stop them in <a href="#/break">Break something</a>.</p>
-            <${Action} action=${start}>Show me with simulated devices<//>`
-        : html`<p>For a hundred simulated devices, and faults to try, start it with <code>--demo</code>, on a machine where no messages matter:</p>
-            <pre tabindex="0" aria-label="Command">${demoCommand}</pre> <p><${Copy} text=${demoCommand} label="Copy the command" /></p>`
-    }
-  <//>`
+  const here = html`<p>A hundred simulated devices publish once a second, until you stop them in <a href="#/break">Break something</a>.</p>
+    <${Action} action=${start}>Show me with simulated devices<//>`
+  const elsewhere = html`<p>For a hundred simulated devices, and faults to try, start it with <code>--demo</code>, on a machine where no messages matter:</p>
+    <pre tabindex="0" aria-label="Command">${demoCommand}</pre> <p><${Copy} text=${demoCommand} label="Copy the command" /></p>`
+  return html`<${Card} title="Or look first">${'demo' in home.links ? here : elsewhere}<//>`
 }

@@ -12,10 +12,8 @@ import { lineOf } from './list.js'
 /** `refused`: channels that the user may not read. @typedef {{ records: import('../points.js').SenmlRecord[], refused: readonly string[] }} Newest */
 
 const fields = /** @type {const} */ (['Channel', 'Publisher', 'Subtopic', 'Name'])
-const seriesMax = 50
-const titleMax = 200
-/** Of those that are read. */
-const foundMax = 5000
+/** The last: records that are read. */
+const [seriesMax, titleMax, foundMax] = [50, 200, 5000]
 const [newestMs, lineMs] = [5000, 60_000]
 const quiets = { 60: 'a minute', 300: '5 minutes', 3600: 'an hour', 86400: 'a day' }
 /** @type {Shown} */
@@ -75,6 +73,9 @@ function Board({ linked }) {
   }
   const url = new URL(`#/fleet?${new URLSearchParams({ board: JSON.stringify(board) })}`, document.baseURI).href
   const add = html`<a class="button main" href="#/live">Add series</a>`
+  const tile = (/** @type {Series} */ one, /** @type {number} */ at) =>
+    html`<${Tile} key=${JSON.stringify(one)} one=${one} newest=${newest.value} quiet=${quiet} onRemove=${() => remove(at)}
+      onEarlier=${at > 0 && (() => change({ series: series.toSpliced(at - 1, 2, one, /** @type {Series} */ (series[at - 1])) }))} />`
   return html`${linked !== undefined && html`<p class="notice row">This board came by a link. <button type="button" onClick=${() => (keep(board), location.assign('#/fleet'))}>Keep it in place of mine</button></p>`}
     <div class="row end">
       <${Field} label="Name of the board"><input value=${title} maxlength=${titleMax} onInput=${onText(title => change({ title }))} /><//>
@@ -84,12 +85,7 @@ function Board({ linked }) {
     </div>
     <${Problem} error=${newest.error} />
     ${series.length === 0 && html`<div class="table"><div class="empty stack quiet"><p>${purpose}</p>${add}</div></div>`}
-    <ul class="plain fields">
-      ${series.map(
-        (one, at) => html`<${Tile} key=${JSON.stringify(one)} one=${one} newest=${newest.value} quiet=${quiet} onRemove=${() => remove(at)}
-          onEarlier=${at > 0 && (() => change({ series: series.toSpliced(at - 1, 2, one, /** @type {Series} */ (series[at - 1])) }))} />`,
-      )}
-    </ul>`
+    <ul class="plain fields">${series.map(tile)}</ul>`
 }
 
 /** @param {{ one: Series, newest: Newest | undefined, quiet: number, onRemove: () => void, onEarlier: false | (() => void) }} props */
@@ -103,14 +99,11 @@ function Tile({ one, newest, quiet, onRemove, onEarlier }) {
     html`<button type="button" class="bare" aria-label=${`${verb} ${title}`} title=${verb} onClick=${act}><${Icon} name=${icon} /></button>`
   const known = line.value?.filter(value => value !== undefined) ?? []
   return html`<li class="card">
-    <div class="row spread">
-      <h2><a href=${`#/live/${encodeURIComponent(channel)}?${new URLSearchParams({ publisher, name, subtopic })}`}>${title}</a></h2>
-      <span>${onEarlier && button('back', 'Move earlier', onEarlier)} ${button('close', 'Remove', onRemove)}</span>
-    </div>
-    <p class="figure">${record ? textOf(record) : '–'} <small>${record?.Unit}</small></p>
+    <h2><a href=${`#/live/${encodeURIComponent(channel)}?${new URLSearchParams({ publisher, name, subtopic })}`}>${title}</a></h2>
+    <p class="figure">${record === undefined ? '–' : record.Value === undefined ? textOf(record) : rough(record.Value, 6)} <small>${record?.Unit}</small></p>
     ${known.length > 0 && html`<${Spark} label=${`The last hour: ${rough(Math.min(...known))} to ${rough(Math.max(...known))}`} values=${line.value} />`}
     <p class="small"><${Named} kind="channels" id=${channel} /> · <${Named} kind="things" id=${publisher} /></p>
-    <p class="small">${stateOf(channel, newest, record, quiet)}</p>
+    <div class="row spread small">${stateOf(channel, newest, record, quiet)} <span>${onEarlier && button('back', 'Move earlier', onEarlier)} ${button('close', 'Remove', onRemove)}</span></div>
   </li>`
 }
 

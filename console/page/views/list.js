@@ -111,15 +111,13 @@ export function List({ kind, path = kind, query = {}, view = kind, ticked = none
     return row(html`<td>${box(`Select ${titleOf(entity)}`, [entity])} <a href=${`#/${view}/${id}`} title=${id}>${titleOf(entity)}</a></td>
       ${home && html`<${Lately} key=${id} kind=${kind} id=${id} home=${home} letters=${letters} />`}`)
   }
+  const search = html`<div class="row">
+    <${Field} label="Search by name"><input type="search" size="30" value=${name} onInput=${onText(name => ask({ name }))}
+      onKeyDown=${(/** @type {KeyboardEvent} */ event) => event.key === 'ArrowDown' && ((event.preventDefault(), move(0)))} /><//>
+    <${Choice} label="Order" value=${order} options=${Object.keys(orders)} onChange=${(/** @type {string} */ order) => ask({ order })} />
+  </div>`
   return html`<div class="row spread end">
-      ${
-        (home || total > fewMax || name !== '') &&
-        html`<div class="row">
-        <${Field} label="Search by name"><input type="search" size="30" value=${name} onInput=${onText(name => ask({ name }))}
-          onKeyDown=${(/** @type {KeyboardEvent} */ event) => event.key === 'ArrowDown' && ((event.preventDefault(), move(0)))} /><//>
-        <${Choice} label="Order" value=${order} options=${Object.keys(orders)} onChange=${(/** @type {string} */ order) => ask({ order })} />
-      </div>`
-      }
+      ${(home || total > fewMax || name !== '') && search}
       <div class="actions">${tools}</div>
     </div>
     <div ref=${place} class="table list" tabindex="0" role="region" aria-label=${kind} onScroll=${look} onKeyDown=${press}
@@ -153,11 +151,8 @@ function Lately({ kind, id, home, letters }) {
 /** `newest`: seconds since 1970; `line`: numbers in each step of the last hour, undefined if there are too many series. */
 /** @typedef {{ connected: number, newest?: number | undefined, line?: (number | undefined)[] | undefined }} Activity */
 
-/** Of a thing, which is rarely connected to more. */
-const channelsMax = 10
-const formatsMax = 5
-const bucketsMax = 5000
-const pageMax = 1000
+/** A thing is rarely connected to more channels. */
+const [channelsMax, formatsMax, bucketsMax, pageMax] = [10, 5, 5000, 1000]
 
 /** Whether messages are read here. @param {Home} home */
 export const isReader = ({ services }) => services.some(service => service.startsWith('reader'))

@@ -1,13 +1,14 @@
 // A channel's series as charts that follow its stream, and further back what is stored; and choosing the channel, as in other views.
 
 import { get, getPage, getPages, send } from '../api.js'
-import { Chart, swatch } from '../chart.js'
-import { Action, Choice, count, Field, Named, Problem, rough, State, Table, timeOf } from '../elements.js'
-import { enteredIn, html, onSubmit, useEvery, useFollowed, useLoaded, useMemo, useState } from '../hooks.js'
-import { columnsOf, openStore, push, seriesMax } from '../points.js'
+import { Bands, Chart, swatch } from '../chart.js'
+import { Action, Card, Choice, count, Field, named, Problem, rough, State, Table, timeOf } from '../elements.js'
+import { enteredIn, html, onSubmit, useEffect, useEvery, useFollowed, useLoaded, useMemo, useState } from '../hooks.js'
+import { columnsOf, openStore, push, seriesMax, spansOf } from '../points.js'
 import { ToBoard } from './fleet.js'
 import { List } from './list.js'
 
+/** @import { Series } from '../points.js' */
 /** In seconds; `to`: undefined while it follows. @typedef {{ span: number, to: number | undefined }} Window */
 
 /** Of buckets of so many seconds, else of records. @typedef {{ interval: number | undefined, isCut: boolean, of: ReadonlyMap<string, import('../points.js').Points> }} History */
@@ -17,9 +18,7 @@ const [recordsMax, bucketsMax] = [10_000, 200]
 /** Lengths of ranges in seconds, and what they are called. */
 const spans = [10, 60, 600, 3600, 21_600, 86_400, 604_800, 2_592_000]
 const spanNames = ['10 s', '1 min', '10 min', '1 hour', '6 hours', '1 day', '7 days', '30 days']
-const spanMin = 0.1
-const columns = 500
-const drawMs = 100
+const [spanMin, columns, drawMs] = [0.1, 500, 100]
 const tableColumns = ['Name', 'Newest value', 'Unit', 'Subtopic', 'Thing', 'Time', 'Fleet']
 /** Clocks of devices that are further ahead do not move the range. */
 const aheadMax = 300
@@ -34,25 +33,28 @@ export function Live(props) {
 /** @param {{ id: string, query: Record<string, string> }} props `query`: a filter of the address */
 function Channel({ id, query }) {
   const [filter, setFilter] = useState(Object.fromEntries(Object.entries(query).filter(([name]) => name in filters)))
-  const change = (/** @type {any} */ event) => {
-    const entered = enteredIn(event.currentTarget)
-    setFilter(entered)
-    history.replaceState(null, '', `#/live/${id}?${new URLSearchParams(entered)}`)
-  }
+  const change = (/** @type {any} */ event) => setFilter(enteredIn(event.currentTarget))
   return html`<${ChannelLine} path="live" id=${id} />
-    <details open=${Object.keys(query).length > 0}><summary>Only some series</summary>
+    <details open=${Object.keys(query).some(name => name in filters)}><summary>Only some series</summary>
       <form class="fields" onChange=${change}>
         ${Object.entries(filters).map(([name, label]) => html`<${Field} label=${label}><input name=${name} defaultValue=${query[name]} /><//>`)}
       </form>
     </details>
-    <${Charts} key=${JSON.stringify(filter)} id=${id} filter=${filter} />`
+    <${Charts} key=${JSON.stringify(filter)} id=${id} filter=${filter} isAddressed />`
 }
 
-/** @param {{ id: string, filter: Record<string, string>, first?: number, height?: number }} props `first`: the length of the range at first */
-export function Charts({ id, filter, first = 60, height = 260 }) {
+/** @param {{ id: string, filter: Record<string, string>, first?: number, height?: number, isAddressed?: boolean }} props `first`: the length of the range at first; `isAddressed`: the page has the address of this view */
+export function Charts({ id, filter, first = 60, height = 260, isAddressed = false }) {
   const messages = messagesOf(id)
   const store = useMemo(openStore, [])
-  const [window, setWindow] = useState(/** @type {Window} */ ({ span: first, to: undefined }))
+  const [window, setWindow] = useState(() => {
+    const asked = new URLSearchParams(location.hash.split('?')[1])
+    return { span: Number(asked.get('span')) || first, to: Number(asked.get('to')) || undefined }
+  })
+  useEffect(() => {
+    const asked = { ...filter, ...(window.span !== first && { span: String(window.span) }), ...(window.to && { to: window.to.toFixed(3) }) }
+    if (isAddressed) history.replaceState(null, '', `#/live/${id}?${new URLSearchParams(asked)}`.replace(/\?$/, ''))
+  }, [window])
   const [frames, draw] = useState(0)
   useEvery(drawMs, () => draw(frames => frames + 1))
   const { isOpen, error } = useFollowed(`${messages}/stream?${new URLSearchParams(filter)}`, ({ event, data }) => {
@@ -66,8 +68,8 @@ export function Charts({ id, filter, first = 60, height = 260 }) {
   const to = window.to ?? edge
   const range = { from: to - span, to }
   const query = { ...filter, from: range.from.toFixed(3), to: to.toFixed(3) }
-  const history = useLoaded(signal => loadHistory(messages, query, span, store, signal), [window, isOpen, store.gaps])
-  const past = history.value
+  const stored = useLoaded(signal => loadHistory(messages, query, span, store, signal), [window, isOpen, store.gaps])
+  const past = stored.value
   // Also of those that are not in the range.
   const newest = useLoaded(async signal => {
     const { messages: records } = await getPage(messages, { ...filter, latest: true, limit: 1000 }, signal)
@@ -80,12 +82,22 @@ export function Charts({ id, filter, first = 60, height = 260 }) {
   // Columns that stay where they are while the range moves do not flicker.
   const width = span / columns
   const start = Math.floor(range.from / width) * width
-  const times = Array.from({ length: 2 * (columns + 1) }, (_, at) => start + ((at + 0.5) * width) / 2)
-  const valuesOf = (/** @type {import('../points.js').Series} */ { key, live }) =>
-    columnsOf([live, past?.of.get(key) ?? { times: [], values: [] }], { from: start, to: start + (columns + 1) * width }, columns + 1)
+  const times = Array.from({ length: columns + 1 }, (_, at) => start + (at + 0.5) * width)
+  const sourcesOf = (/** @type {Series} */ { key, live }) => [live, past?.of.get(key) ?? { times: [], values: [] }]
+  const valuesOf = (/** @type {Series} */ series) =>
+    columnsOf(sourcesOf(series), { from: start, to: start + (columns + 1) * width }, columns + 1)
+  const [states, numbers] = [drawn.filter(({ isState }) => isState), drawn.filter(({ isState }) => !isState)]
   const move = (/** @type {number} */ by) => setWindow({ span, to: Math.min(edge, to + by * span) })
   const zoom = (/** @type {import('../chart.js').Range} */ { from, to }) => setWindow({ span: Math.max(spanMin, to - from), to })
   const csv = new URLSearchParams({ ...query, limit: 'all', dir: 'asc', csv_safe: 'true' })
+  const chartOf = (
+    /** @type {[string, Series[]]} */ [unit, series],
+  ) => html`<${Card} key=${JSON.stringify([unit, series.map(({ key }) => key)])} title=${unit || 'Without a unit'}>
+    <${Chart} label=${`Chart of ${series.map(({ name }) => name).join(', ')}. The table below has the newest values.`} height=${height} range=${range} unit=${unit} onZoom=${zoom}
+      data=${[times, ...series.flatMap(valuesOf)]} series=${series.map(lineOf).flatMap(line => [line, { ...line, label: undefined }])} />
+  <//>`
+  const stateOf = (/** @type {Series} */ one) =>
+    html`<li>${nameOf(one)} <${Bands} label=${`States of ${one.name}: now ${one.newest.text}`} range=${range} spans=${spansOf(sourcesOf(one), range)} /></li>`
   return html`<div class="row end">
       <div class="actions">
         <button type="button" class="main" onClick=${() => setWindow({ span, to: window.to === undefined ? edge : undefined })}>
@@ -102,31 +114,32 @@ export function Charts({ id, filter, first = 60, height = 260 }) {
       <${State} state=${isOpen ? 'good' : 'waiting'}>${!isOpen ? 'connecting…' : window.to === undefined ? 'following' : 'paused: new points wait'}<//>
       <span class="quiet">${timeOf(range.from)} to ${timeOf(to)}</span>
       <span class="quiet">${count(store.points)} points since it was opened</span>
-      <span class="quiet" role="status">${history.isLoading ? 'Loading what is stored…' : past && pastOf(past)}</span>
+      <span class="quiet" role="status">${stored.isLoading ? 'Loading what is stored…' : past && pastOf(past)}</span>
     </p>
-    <${Problem} error=${error ?? history.error} />
+    <${Problem} error=${error ?? stored.error} />
     ${store.leftOut > 0 && html`<p class="notice">More than ${seriesMax} series: ${count(store.leftOut)} records of others are left out. Choose some above.</p>`}
     <section class="charts stack" aria-label="Charts" data-points=${store.points} data-frames=${frames}>
-      ${[...Map.groupBy(drawn, ({ unit }) => unit)].map(
-        ([unit, series]) => html`<section class="card" key=${JSON.stringify([unit, series.map(({ key }) => key)])}>
-          <h2>${unit || 'Without a unit'}</h2>
-          <${Chart} label=${`Chart of ${series.map(({ name }) => name).join(', ')}. The table below has the newest values.`}
-            height=${height} range=${range} data=${[times, ...series.map(valuesOf)]} series=${series.map(lineOf)} onZoom=${zoom} />
-        </section>`,
-      )}
+      ${[...Map.groupBy(numbers, ({ unit }) => unit)].map(chartOf)} ${states.length > 0 && html`<${Card} title="States"><ul class="plain stack">${states.map(stateOf)}</ul><//>`}
     </section>
     ${drawn.length === 0 && past && newest.value && html`<${Nothing} id=${id} time=${newest.value[0]?.Time} onShow=${(/** @type {number} */ at) => setWindow({ span, to: at + span / 10 })} />`}
     ${all.length > 0 && html`<${Table} caption="Series and their newest values" columns=${tableColumns} empty="" rows=${all.map(series => rowOf(id, series))} />`}`
 }
 
-/** @param {string} id of the channel, percent-encoded @param {import('../points.js').Series} series */
+/** @param {string} id of the channel, percent-encoded @param {Series} series */
 function rowOf(id, series) {
   const { key, name, newest, unit, subtopic, publisher } = series
-  const thing = html`<${Named} kind="things" id=${publisher} />`
   const board = html`<${ToBoard} one=${[decodeURIComponent(id), publisher, subtopic, name]} />`
   return {
     key,
-    cells: [html`${swatch(lineOf(series))} ${name}`, html`<code>${newest.text}</code>`, unit, subtopic, thing, timeOf(newest.time), board],
+    cells: [
+      html`${swatch(lineOf(series))} ${name}`,
+      html`<code>${newest.text}</code>`,
+      unit,
+      subtopic,
+      named('things', publisher),
+      timeOf(newest.time),
+      board,
+    ],
   }
 }
 
@@ -142,11 +155,18 @@ function Nothing({ id, time, onShow }) {
   </div></div>`
 }
 
-/** @param {import('../points.js').Series} series */
+/** @param {Pick<Series, 'name' | 'subtopic' | 'publisher'>} series */
+const nameOf = ({ name, subtopic, publisher }) =>
+  html`${[name, subtopic].filter(text => text !== '').join(', ')} of ${named('things', publisher)}`
+
+/** @param {Series} series */
 function lineOf({ place, name, subtopic, publisher }) {
   const hue = Math.round((place * 137.5 + 190) % 360)
-  const label = html`${[name, subtopic].filter(text => text !== '').join(', ')} of <${Named} kind="things" id=${publisher} />`
-  return { label, color: `light-dark(hsl(${hue} 80% 30%), hsl(${hue} 70% 70%))`, isDashed: place % 2 === 1 }
+  return {
+    label: nameOf({ name, subtopic, publisher }),
+    color: `light-dark(hsl(${hue} 80% 30%), hsl(${hue} 70% 70%))`,
+    isDashed: place % 2 === 1,
+  }
 }
 
 /** @param {History} history */
@@ -171,7 +191,7 @@ export function ChannelChoice({ path, home }) {
 export function ChannelLine({ path, id }) {
   const [other, title] = path === 'live' ? ['explorer', 'Explorer'] : ['live', 'Live']
   return html`<p class="row trail">
-    <span>Channel <${Named} kind="channels" id=${id} /></span>
+    <span>Channel ${named('channels', id)}</span>
     <a href=${`#/${other}/${id}`}>${title}</a> <a href=${`#/${path}`}>Another channel</a>
   </p>`
 }
@@ -202,10 +222,9 @@ async function loadHistory(path, filter, span, store, signal) {
   const load = async (query, shift) => {
     const { messages, isCut } = await getPages(path, { ...filter, ...query }, recordsMax, signal)
     for (const record of messages) {
-      const series = store.seriesOf(record)
-      if (series === undefined) continue
-      const points = of.get(series.key) ?? { times: [], values: [] }
-      if (push(points, { ...record, Time: record.Time + shift })) of.set(series.key, points)
+      const { key = '', isState = false } = store.seriesOf(record) ?? {}
+      const points = of.get(key) ?? { times: [], values: [] }
+      if (key && push(points, { ...record, Time: record.Time + shift }, isState)) of.set(key, points)
     }
     return isCut
   }
@@ -214,8 +233,8 @@ async function loadHistory(path, filter, span, store, signal) {
   if (!isMore && total <= recordsMax) return { interval: undefined, isCut: await load({}, 0), of }
   const interval = Math.max(1, Math.ceil(span / bucketsMax))
   const cut = await Promise.all([
-    load({ aggregation: 'min', interval: `${interval}s` }, interval / 3),
-    load({ aggregation: 'max', interval: `${interval}s` }, (interval * 2) / 3),
+    load({ aggregation: 'min', interval: `${interval}s` }, interval / 2),
+    load({ aggregation: 'max', interval: `${interval}s` }, interval / 2),
   ])
   return { interval, isCut: cut.includes(true), of }
 }

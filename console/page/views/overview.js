@@ -3,7 +3,7 @@
 
 import { get, send } from '../api.js'
 import { Bands, Chart } from '../chart.js'
-import { Action, Card, count, Named, Problem, rough, State, Table, timeOf } from '../elements.js'
+import { Action, Card, count, named, Problem, rough, State, Table, timeOf } from '../elements.js'
 import { html, useAction, useEffect, useFollowed, useLoaded, useState } from '../hooks.js'
 import { FirstSteps } from './first-steps.js'
 
@@ -13,7 +13,7 @@ import { FirstSteps } from './first-steps.js'
 const samplesMax = 300
 /** The first seconds would otherwise be as wide as the chart. */
 const spanMin = 15
-/** Rates are of several samples, one a second; seconds without one mean that the server was away, and a fault shows within as many. */
+/** Rates are of several samples, one a second; more seconds without one are an outage of the server, and a fault shows within as many. */
 const [rateSamples, gapMin, faultMin] = [5, 3, 3]
 /** What the counts mean, and the view of each: the way of a message, and what is beside it. @type {Record<string, readonly [string, string?]>} */
 const meanings = {
@@ -67,13 +67,7 @@ export function Overview({ home, overview }) {
       <${Table} caption="Newest messages" columns=${['Received', 'Channel', 'Thing', 'Subtopic', 'Payload']} empty="None is in the log."
         rows=${sample.newest.map(({ id, time, channel, publisher, subtopic, payload }) => ({
           key: id,
-          cells: [
-            timeOf(time),
-            html`<${Named} kind="channels" id=${channel} />`,
-            html`<${Named} kind="things" id=${publisher} />`,
-            subtopic,
-            html`<code>${payload}</code>`,
-          ],
+          cells: [timeOf(time), named('channels', channel), named('things', publisher), subtopic, html`<code>${payload}</code>`],
         }))} />
     <//>`
 }
@@ -97,8 +91,8 @@ function Ledger({ samples }) {
       <h2>Every message</h2>
       <${State} state=${isWhole ? 'good' : 'bad'}>${isWhole ? 'adds up' : 'does not add up'}<//>
     </div>
-    <dl class="ledger">${names.slice(0, 3).map(part('→'))}</dl>
-    <dl class="ledger">${names.slice(3).map(part('↳'))}</dl>
+    <dl class="figures fields">${names.slice(0, 3).map(part('→'))}</dl>
+    <dl class="figures fields">${names.slice(3).map(part('↳'))}</dl>
   </section>`
 }
 
@@ -136,14 +130,14 @@ function Rates({ samples }) {
 /** What works now, and a time line of when it did not. @param {{ samples: readonly Sample[] }} props */
 function Dependencies({ samples }) {
   const { dependencies, writer, mqtt_connections: connections } = /** @type {Sample} */ (samples.at(-1))
-  const part = (/** @type {string} */ name, /** @type {string} */ now, /** @type {(sample: Sample) => boolean} */ isWell) => {
+  const part = (/** @type {string} */ name, /** @type {string} */ now, /** @type {(sample: Sample, step: number) => boolean} */ isWell) => {
     const spans = samples.flatMap((sample, nth) => {
       const from = samples[nth - 1]?.at ?? sample.at
-      return isWell(sample) && sample.at - from < gapMin ? [] : [{ from, to: sample.at }]
+      return isWell(sample, sample.at - from) ? [] : [{ from, to: sample.at }]
     })
     const awaySeconds = Math.round(spans.reduce((sum, { from, to }) => sum + to - from, 0))
     return html`<li>
-      <span>${name.replaceAll('_', ' ')}: <${State} state=${isWell(/** @type {Sample} */ (samples.at(-1))) ? 'good' : 'bad'}>${now}<//></span>
+      <span>${name.replaceAll('_', ' ')}: <${State} state=${isWell(/** @type {Sample} */ (samples.at(-1)), 0) ? 'good' : 'bad'}>${now}<//></span>
       <${Bands} label=${`${name}: away for ${awaySeconds} seconds`} range=${rangeOf(samples)} spans=${spans} />
     </li>`
   }
@@ -151,7 +145,7 @@ function Dependencies({ samples }) {
     sample.dependencies.some(one => one.name === name && !one.is_away)
   return html`<${Card} title="Dependencies">
     <ul class="plain stack">
-      ${part('writer', writer, ({ writer }) => writer === 'running')}
+      ${part('figures', 'come', (_, step) => step < gapMin)} ${part('writer', writer, ({ writer }) => writer === 'running')}
       ${dependencies.map(({ name, is_away: isAway }) => part(name, isAway ? 'away' : 'there', isThere(name)))}
       ${connections !== undefined && html`<li>MQTT: ${count(connections)} open ${connections === 1 ? 'connection' : 'connections'}</li>`}
     </ul>
@@ -194,7 +188,6 @@ export function BreakSomething({ overview: { sample, samples, error } }) {
     setResult(undefined)
   }
   const isRunning = state?.load.is_running === true
-  const sum = (/** @type {string} */ of) => count((result?.partitions ?? []).reduce((sum, { recount }) => sum + (recount[of] ?? 0), 0))
   return html`<p>Start the load, break something, and watch: what comes in is kept, what is stored stops and catches up, and no message is lost or doubled.</p>
     <${Problem} error=${demo.error ?? error} />
     <div class="cards">
@@ -214,12 +207,7 @@ export function BreakSomething({ overview: { sample, samples, error } }) {
         <p>Compares each message in the log with the store: after a fault by itself.</p>
         <p class="actions"><button type="button" disabled=${verify.isBusy} aria-busy=${verify.isBusy} onClick=${() => verify.run()}>Run verify</button></p>
         <${Problem} error=${verify.error} />
-        <div role="status">${
-          result &&
-          html`<p><${State} state=${result.holds ? 'good' : 'bad'}>${result.holds ? 'Each message is stored exactly once, or a dead letter' : 'It does not hold'}<//></p>
-          <p class="quiet">${sum('received')} received: ${sum('stored')} stored, ${sum('dead_lettered')} dead letters, ${sum('filtered')} filtered, ${sum('empty')} empty.</p>
-          <ul>${result.partitions.flatMap(({ first }) => first).map(({ kind, id, detail }) => html`<li>${kind}: <code>${id}</code> ${detail}</li>`)}</ul>`
-        }</div>
+        <div role="status">${result && outcomeOf(result)}</div>
       <//>
       ${trial && html`<${BeforeAndAfter} ...${trial} />`}
     </div>
@@ -227,11 +215,19 @@ export function BreakSomething({ overview: { sample, samples, error } }) {
     <${Rates} samples=${samples} />`
 }
 
+/** @param {Verification} result */
+function outcomeOf({ holds, partitions }) {
+  const sum = (/** @type {string} */ of) => count(partitions.reduce((sum, { recount }) => sum + (recount[of] ?? 0), 0))
+  return html`<p><${State} state=${holds ? 'good' : 'bad'}>${holds ? 'Each message is stored exactly once, or a dead letter' : 'It does not hold'}<//></p>
+    <p class="quiet">${sum('received')} received: ${sum('stored')} stored, ${sum('dead_lettered')} dead letters, ${sum('filtered')} filtered, ${sum('empty')} empty.</p>
+    <ul>${partitions.flatMap(({ first }) => first).map(({ kind, id, detail }) => html`<li>${kind}: <code>${id}</code> ${detail}</li>`)}</ul>`
+}
+
 /** @param {Trial} props */
 function BeforeAndAfter({ before, after }) {
   const rows = names.map(name => {
     const [was, is] = [before.ledger[name], after?.ledger[name]]
-    const later = is === undefined ? ['…', ''] : [count(is), `${is < was ? '' : '+'}${count(is - was)}`]
+    const later = is === undefined ? ['…', ''] : [count(is), `${is > was ? '+' : ''}${count(is - was)}`]
     return { key: name, cells: [nameOf(name), count(was), ...later] }
   })
   return html`<${Card} title="Before and after">
