@@ -1,7 +1,7 @@
 // Bytes to MQTT packets, one at a time, and packets to bytes. `mqtt-packet` reads what is inside a packet; where one ends is found here, so that a packet
 // that is too large is refused before it arrives, and the next one is not read before this one was handled.
 
-import { generate, type IConnectPacket, type Packet, type Parser, parser } from 'mqtt-packet'
+import { generate, type IConnectPacket, type IPubackPacket, type Packet, type Parser, parser } from 'mqtt-packet'
 import { PacketError, reasons } from './reasons.ts'
 import { checkWellFormed, kinds, packetHeadBytesMax } from './well-formed.ts'
 
@@ -92,8 +92,7 @@ const decoders = { 4: openDecoder({ protocolVersion: 4 }), 5: openDecoder({ prot
  */
 export function decode(frame: Buffer, version: Version): Packet {
   if (frame[0]! >> 4 === kinds.connect) throw new PacketError(reasons.protocolError, 'a second CONNECT on one connection')
-  checkWellFormed(frame, version)
-  return decoders[version](frame)
+  return checkWellFormed(frame, version) ?? decoders[version](frame)
 }
 
 function openDecoder(settings: { readonly protocolVersion?: Version }): (frame: Buffer) => Packet {
@@ -138,11 +137,7 @@ export function checkId(messageId: number, kind: string): void {
 }
 
 export function encode(packet: Packet, version: Version): Buffer {
-  const {
-    cmd,
-    reasonCode = 0,
-    messageId = 0,
-  } = packet as { readonly cmd: string; readonly reasonCode?: number; readonly messageId?: number }
+  const { cmd, reasonCode = 0, messageId = 0 } = packet as IPubackPacket
   const kind = reasonCode === 0 ? acknowledgements.get(cmd) : undefined
   // Without a reason it is the same in both versions (MQTT 5 §3.4.2.1), and some clients of MQTT 5 read only that form.
   if (kind !== undefined) return Buffer.from([kind, 2, messageId >> 8, messageId & 0xff])

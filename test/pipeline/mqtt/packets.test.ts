@@ -62,6 +62,29 @@ test('segments of one byte are joined, so that few buffers wait', () => {
   expect(frames.next(200_000)).toEqual(packet)
 })
 
+test('a message is decoded as it was encoded, with and without properties', () => {
+  const messages = fc.record({
+    topic: fc.constantFrom(topic, 'channels/ø/messages', 'a'),
+    payload: fc.uint8Array({ maxLength: 300 }).map(bytes => Buffer.from(bytes)),
+    qos: fc.constantFrom(0 as const, 1 as const, 2 as const),
+    messageId: fc.integer({ min: 1, max: 65_535 }),
+    isAgain: fc.boolean(),
+    retain: fc.boolean(),
+    contentType: fc.constantFrom(undefined, 'application/json'),
+  })
+  fc.assert(
+    fc.property(messages, fc.constantFrom(4 as const, 5 as const), ({ messageId, isAgain, contentType, ...rest }, version) => {
+      const sent = version === 5 ? contentType : undefined
+      const properties = sent === undefined ? {} : { properties: { contentType: sent } }
+      const identified = rest.qos === 0 ? {} : { messageId }
+      const packet: IPublishPacket = { cmd: 'publish', ...rest, dup: isAgain && rest.qos > 0, ...identified, ...properties }
+      const { payload, ...found } = decode(encode(packet, version), version) as IPublishPacket
+      expect({ ...found, payload: Buffer.from(payload) }).toMatchObject(packet)
+      expect(found.properties?.contentType).toBe(sent)
+    }),
+  )
+})
+
 test('decoding any packet returns one or throws a PacketError, and the next packet is decoded as ever', () => {
   const good = encode(publish, 5)
   fc.assert(
