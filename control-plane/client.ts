@@ -89,6 +89,8 @@ export interface AccessControl {
    * @throws AccessUnavailableError while access can be neither granted nor refused
    */
   authorize(request: AccessRequest): Promise<Access>
+  /** The answer of `authorize` if it is in memory, so that a frequent caller need not wait. Absent without a cache. */
+  granted?(request: AccessRequest): Access | undefined
   /**
    * Those of these channels that were deleted.
    *

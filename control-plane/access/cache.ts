@@ -65,7 +65,7 @@ export function cacheAccess(
         const nowMs = performance.now()
         const credentialEndsMs = endsMs === undefined ? Infinity : nowMs + endsMs - Date.now()
         const grant = {
-          access: lookup.access,
+          access: answer,
           publisher,
           owner,
           channel,
@@ -87,16 +87,21 @@ export function cacheAccess(
     return endsMs > nowMs && Math.max(askedMs, access.heardMs?.() ?? Infinity) + unheardMsMax > nowMs
   }
 
+  function find(key: string): Access | undefined {
+    const grant = grants.get(key)
+    if (grant === undefined) return undefined
+    if (isUsable(grant)) return grant.access
+    grants.drop(key)
+    return undefined
+  }
+
   return {
     authorize(request) {
       const key = cacheKey(request)
-      const grant = grants.get(key)
-      if (grant !== undefined) {
-        if (isUsable(grant)) return grant.access
-        grants.drop(key)
-      }
-      return lookups.get(key)?.access ?? ask(key, request)
+      const granted = find(key)
+      return granted === undefined ? (lookups.get(key)?.access ?? ask(key, request)) : Promise.resolve(granted)
     },
+    granted: request => find(cacheKey(request)),
     deletedChannels: channels => access.deletedChannels(channels),
     onChange: listener => access.onChange(listener),
     ...(access.heardMs === undefined ? {} : { heardMs: () => access.heardMs!() }),

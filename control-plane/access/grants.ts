@@ -3,7 +3,7 @@
 import { type Access, type AccessChange, concerns } from '../client.ts'
 
 export interface Grant {
-  readonly access: Promise<Access>
+  readonly access: Access
   readonly publisher: string | null
   readonly owner: string
   readonly channel: string

@@ -2,6 +2,7 @@
 
 import { setImmediate } from 'node:timers/promises'
 import type { Logger } from '../../config/logger.ts'
+import { type Access, type Credential, limitedError } from '../../control-plane/client.ts'
 import { HttpError } from '../../http/errors.ts'
 import { senmlFormat } from '../../transformers/record-batch.ts'
 import { hasObjectRoot } from '../../transformers/root.ts'
@@ -68,7 +69,7 @@ export interface Published extends LogPosition {
 
 export interface Publisher {
   /** Counts what stores nothing against the quotas, as a message. @throws HttpError `forbidden`, `too_many_requests` */
-  count(publication: Pick<Publication, 'channel' | 'publisher'>): void
+  count(publication: Pick<Publication, 'channel' | 'publisher'>): Promise<undefined>
   /**
    * Checks what is known before the payload; counts nothing, because a rejected message must not count.
    *
@@ -129,25 +130,30 @@ export function openPublisher({
 
   /**
    * @param decoded those of the messages that were decoded: all of a bounded owner
+   * @param stored what to resolve with
    * @throws as `Publisher.publish`
    */
-  async function append(
+  function append<Result>(
     { publisher, boundedOwner }: Sender,
-    channel: string,
     messages: readonly OutgoingMessage[],
     decoded: readonly Decoded[],
-  ): Promise<LogPosition[]> {
+    stored: (positions: LogPosition[]) => Result,
+  ): Promise<Result> {
     if (publisher === null) throw new HttpError('forbidden')
+    const { channel } = messages[0]!
     quotas?.take(channel, publisher, messages.length)
     let giveBackBytes: (() => void) | undefined
-    try {
-      if (boundedOwner !== undefined) giveBackBytes = bounds.take(boundedOwner, decoded)
-      return await log.append(messages, whole)
-    } catch (error) {
-      quotas?.giveBack(channel, publisher, messages.length)
+    function giveBack(error: unknown): never {
+      quotas?.giveBack(channel, publisher!, messages.length)
       giveBackBytes?.()
       throw error
     }
+    try {
+      if (boundedOwner !== undefined) giveBackBytes = bounds.take(boundedOwner, decoded)
+    } catch (error) {
+      giveBack(error)
+    }
+    return log.append(messages, whole).then(stored, giveBack)
   }
 
   function accepted({ channel, publisher, payload }: OutgoingMessage, position: LogPosition): Published {
@@ -159,19 +165,23 @@ export function openPublisher({
   }
 
   return {
-    count({ channel, publisher }) {
+    async count({ channel, publisher }) {
       if (publisher === null) throw new HttpError('forbidden')
       quotas?.take(channel, publisher)
+      return undefined
     },
     check({ channel, subtopic, contentType, publisher, boundedOwner }) {
       if (contentType === 'application/json') checkFormat(subtopic)
       if (publisher !== null) quotas?.check(channel, publisher)
       if (boundedOwner !== undefined) bounds.check(boundedOwner)
     },
-    async publish(publication) {
-      const { message, decoded } = checked(publication)
-      const [position] = await append(publication, publication.channel, [message], decoded === undefined ? [] : [decoded])
-      return accepted(message, position!)
+    publish(publication) {
+      try {
+        const { message, decoded } = checked(publication)
+        return append(publication, [message], decoded === undefined ? [] : [decoded], ([position]) => accepted(message, position!))
+      } catch (error) {
+        return Promise.reject(error)
+      }
     },
     async publishAll(sender, publications) {
       const messages: OutgoingMessage[] = []
@@ -191,10 +201,22 @@ export function openPublisher({
         await setImmediate()
       }
       if (messages.length === 0) throw new HttpError('malformed_request', 'the body has no message: send each in a line of its own')
-      const positions = await append(sender, sender.channel, messages, allDecoded)
-      return positions.map((position, at) => accepted(messages[at]!, position))
+      return append(sender, messages, allDecoded, positions => positions.map((position, at) => accepted(messages[at]!, position)))
     },
   }
+}
+
+/**
+ * Who sends a message, from the answer of the access control.
+ *
+ * @param unauthenticated says what to do about a credential that is not valid
+ * @throws HttpError `unauthenticated`; `too_many_requests` for one that was used too often
+ */
+export function senderOf(answer: Access, { scheme }: Pick<Credential, 'scheme'>, unauthenticated: string): Sender {
+  if (answer.allowed) return { publisher: answer.publisher, boundedOwner: answer.isBounded === true ? answer.owner : undefined }
+  if (answer.reason === 'limited') throw limitedError(answer, scheme)
+  if (answer.reason === 'unauthenticated') throw new HttpError('unauthenticated', unauthenticated)
+  return { publisher: null, boundedOwner: undefined }
 }
 
 /** The last part of the subtopic names the format of a JSON message; SenML is stored under `messages`. */

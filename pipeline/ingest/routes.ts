@@ -5,7 +5,7 @@
 // platform read one; a thing without quota gets 429 then, too.
 
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
-import { type AccessControl, isApiKey, limitedError, noChannel, parseChannel, parseCredential } from '../../control-plane/client.ts'
+import { type AccessControl, isApiKey, noChannel, parseChannel, parseCredential } from '../../control-plane/client.ts'
 import { detailOf } from '../../http/error-answer.ts'
 import { errors, HttpError } from '../../http/errors.ts'
 import { clientAddressOf } from '../../http/requests/client-address.ts'
@@ -15,7 +15,7 @@ import { mediaTypeOf, mediaTypes } from './content-type.ts'
 import { publishFailure, refusalCode } from './failure.ts'
 import { linesType, readLines } from './lines.ts'
 import type { IngestOptions } from './options.ts'
-import { type Head, openPublisher, type Publication, type Publisher, type PublisherParts } from './publisher.ts'
+import { type Head, openPublisher, type Publication, type Publisher, type PublisherParts, senderOf } from './publisher.ts'
 import { openReceiptClock } from './receipt-clock.ts'
 import { publishSchema, publishUnderSchema } from './schema.ts'
 import { isStrict as isStrictHandling } from './strict-handling.ts'
@@ -156,13 +156,9 @@ async function authenticate(
   }
   const answer = await access.authorize({ credential, channel, action: 'publish', address: clientAddressOf(request) })
   if (authorization === undefined && (answer.allowed || answer.reason === 'forbidden')) certificates.noteGood(request)
-  if (answer.allowed) {
-    const boundedOwner = answer.isBounded === true ? answer.owner : undefined
-    return { thing: answer.publisher ?? undefined, mayPublish: answer.publisher !== null, boundedOwner }
-  }
-  if (answer.reason === 'limited') throw limitedError(answer, credential.scheme)
-  if (answer.reason === 'unauthenticated') throw new HttpError('unauthenticated', unknown[credential.scheme])
-  return { thing: answer.publisher, mayPublish: false }
+  const { publisher, boundedOwner } = senderOf(answer, credential, unknown[credential.scheme])
+  const thing = answer.allowed || answer.reason === 'forbidden' ? answer.publisher : undefined
+  return { thing: thing ?? undefined, mayPublish: publisher !== null, boundedOwner }
 }
 
 function readContentType(request: FastifyRequest): Head['contentType'] {

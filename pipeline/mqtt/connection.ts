@@ -185,11 +185,14 @@ export async function serveConnection(link: Link, parts: MqttParts, connections:
     isAccepted = true
     link.send(connackOf(session, parts, packetBytesMax, kept !== undefined))
     begin?.()
-    for (let packet = await link.next(packetBytesMax); packet !== undefined; packet = await link.next(packetBytesMax)) {
+    for (;;) {
+      const next = link.next(packetBytesMax)
+      const packet = next instanceof Promise ? await next : next
+      if (packet === undefined) break
       keepAlive?.restart()
       // Messages have bounds of their own, and so their acknowledgements.
-      if (packet.cmd === 'publish' && !isDraining) await published().take(packet)
-      else if (!isDraining && !(await handle(packet))) break
+      const done = isDraining ? true : packet.cmd === 'publish' ? published().take(packet) : handle(packet)
+      if ((done instanceof Promise ? await done : done) === false) break
       const limited = controls.ready(link) ?? refusals.ready(link)
       if (limited !== undefined) await limited
     }

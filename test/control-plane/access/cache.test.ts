@@ -19,11 +19,14 @@ test('a grant is requested once and cached for its lifetime, counted from the re
     return granted
   })
   const cached = cacheAccess(access.control, limits)
+  expect(cached.granted?.(publishWith('a'))).toBeUndefined()
   expect(await cached.authorize(publishWith('a'))).toEqual(granted)
   vi.advanceTimersByTime(3_999)
   expect(await cached.authorize(publishWith('a'))).toEqual(granted)
+  expect(cached.granted?.(publishWith('a'))).toEqual(granted)
   expect(access.asked).toHaveLength(1)
   vi.advanceTimersByTime(1)
+  expect(cached.granted?.(publishWith('a'))).toBeUndefined()
   expect(await cached.authorize(publishWith('a'))).toEqual(granted)
   expect(access.asked).toHaveLength(2)
 })
@@ -56,6 +59,7 @@ test('a refusal is never cached, so a right that is given works at once', async 
   const access = openAccess(() => answer)
   const cached = cacheAccess(access.control, limits)
   expect(await cached.authorize(publishWith('a'))).toEqual(refused)
+  expect(cached.granted?.(publishWith('a'))).toBeUndefined()
   answer = granted
   expect(await cached.authorize(publishWith('a'))).toEqual(granted)
 })
