@@ -236,13 +236,15 @@ export function openPublishing({ session, link, parts, refusals, end }: Connecti
       refusals.spend()
       found = refusalOf(error)
     }
-    return found instanceof Promise ? admitted(received, found).then(later => store(later, received)) : store(found, received)
+    if (found instanceof Promise) return admitted(received, found).then(later => store(later, received))
+    store(found, received)
+    return undefined
   }
 
   /** @param found why it is refused; undefined for a message with QoS 2 that was sent before */
-  function store(found: Publication | HttpError | undefined, received: Received): undefined {
+  function store(found: Publication | HttpError | undefined, received: Received): void {
     inFlight.push(received)
-    if (found instanceof HttpError) return void answer(received, found)
+    if (found instanceof HttpError) return answer(received, found)
     const isOnce = found === undefined || received.qos === 2
     const stored = isOnce ? appendOnce(found, received) : append(found, received)
     const outcome = isOnce || !received.isRetained ? stored : stored.then(at => retain(received, found, at))
