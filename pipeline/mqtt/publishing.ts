@@ -319,12 +319,10 @@ export function openPublishing({ session, link, parts, refusals, end }: Connecti
     },
     /** Takes a PUBREL (MQTT 5 §4.3.3). @returns false if no message waits for it */
     release(messageId: number): boolean {
-      const isOpen = unreleased.delete(messageId)
-      const forgotten = receipts().release(messageId)
-      released = Promise.all([forgotten, released])
+      released = Promise.all([receipts().release(messageId), released])
         .then(([isKnown]) => link.send({ cmd: 'pubcomp', messageId, reasonCode: isKnown ? reasons.success : reasons.packetIdNotFound }))
         .catch((error: unknown) => end(reasons.serverBusy, (error as Error).message))
-      return isOpen
+      return unreleased.delete(messageId)
     },
   }
 }
